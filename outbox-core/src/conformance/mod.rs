@@ -1,0 +1,5 @@
+//! The suite that every backend passes.
+
+mod memory;
+
+pub use memory::{Memory, MemoryAcquired, MemoryConnection, MemoryError, MemoryPool};

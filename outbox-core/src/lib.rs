@@ -1,0 +1,55 @@
+#![doc = include_str!("../README.md")]
+
+mod record;
+
+mod mark;
+
+mod backend;
+
+mod text;
+
+mod registry;
+
+mod outbox;
+
+mod settings;
+
+mod connection;
+
+mod recording;
+
+mod layer;
+
+mod publisher;
+
+mod pace;
+
+mod republish;
+
+mod header;
+
+mod switch;
+
+mod error;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+#[doc(hidden)]
+pub mod private;
+
+pub use backend::{Backend, PAGE_BYTES, PAGE_ROWS, Statements};
+pub use error::{BoxError, OutboxError, RepublishFailure, RepublishReport};
+pub use header::{OUTBOX_ID_HEADER, decode_headers, encode_headers};
+pub use layer::deliver::{OutboxHandler, OutboxLayer};
+pub use layer::publish::OutboxPublishLayer;
+pub use mark::{Mark, OpenIds, OpenRecord, OpenRecords, Publish, Stored, StoredMessage};
+pub use outbox::{Handle, Outbox};
+pub use publisher::{TrackedPublisher, TrackedPublisherError};
+pub use record::{OutboxSpec, Record};
+pub use registry::{Nil, Node, TrackedName};
+pub use switch::{SWITCH_VARIABLE, is_on};
+pub use text::Text;
+
+/// The target of every line that the outbox logs.
+pub const TARGET: &str = "ruststream::outbox";

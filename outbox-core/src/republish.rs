@@ -1,0 +1,317 @@
+//! The start: every record that is still open is sent again, at the pace of this process's handlers.
+
+use std::error::Error as StdError;
+use std::fmt::Display;
+use std::time::Duration;
+
+use ruststream::{HeaderMap, OutgoingMessage, Publisher, Str};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::connection::{Database, Failure, read};
+use crate::error::{Chain, OutboxError, RepublishFailure, RepublishReport};
+use crate::header::decode_headers;
+use crate::pace::Pacing;
+use crate::registry::{Registered, Visit, Walk};
+use crate::settings::Settings;
+use crate::{
+    Backend, Mark, OUTBOX_ID_HEADER, OpenRecord, Outbox, PAGE_BYTES, PAGE_ROWS, Publish,
+    Statements, StoredMessage, TARGET, is_on,
+};
+
+/// How long every send may fail before the broker is taken for gone.
+const GIVE_UP: Duration = Duration::from_secs(10);
+
+/// The pause after a failed send. It doubles with each further one, up to a second, so that a
+/// broker that is gone is not asked once per record.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// How many records of a name are sent between two lines of progress.
+const PROGRESS: usize = 10_000;
+
+/// Sends the open records of the registry's names, or of `only` some of them.
+pub(crate) async fn run<B: Backend, L: Walk<B>, P: Publisher>(
+    outbox: &Outbox<B, L>,
+    only: Option<&[String]>,
+    publisher: &P,
+) -> Result<(), OutboxError> {
+    let mut names = Vec::new();
+    outbox.names.all(&mut names);
+    names.retain(|name| only.is_none_or(|only| only.iter().any(|only| only == name.name())));
+    let (Some(first), true) = (names.first(), is_on()) else {
+        return Ok(());
+    };
+    let Some(database) = outbox.database() else {
+        return Err(OutboxError::NoPool {
+            name: first.name().to_owned(),
+        });
+    };
+    let mut start = Start {
+        database,
+        settings: &outbox.settings,
+        publisher,
+        report: RepublishReport::default(),
+        failing: None,
+    };
+    for registered in names {
+        let resend = Resend {
+            start: &mut start,
+            registered,
+        };
+        outbox.names.walk(registered.name(), resend).await;
+        if start.report.given_up {
+            break;
+        }
+    }
+    start.finish()
+}
+
+/// A start under way.
+struct Start<'a, B: Backend, P> {
+    database: &'a Database<B>,
+    settings: &'a Settings,
+    publisher: &'a P,
+    report: RepublishReport,
+    failing: Option<Failing>,
+}
+
+/// Sends that fail, with no success between them.
+struct Failing {
+    since: Instant,
+    pause: Duration,
+}
+
+impl<B: Backend, P: Publisher> Start<'_, B, P> {
+    fn finish(self) -> Result<(), OutboxError> {
+        if self.report.failed == 0 {
+            return Ok(());
+        }
+        if self.settings.start_after_failed_republish {
+            tracing::error!(
+                target: TARGET,
+                report = %self.report,
+                "the service starts although open records were not sent again",
+            );
+            return Ok(());
+        }
+        Err(OutboxError::NotRepublished(self.report))
+    }
+
+    fn failed(&mut self, name: &str, id: Option<&str>, cause: impl Into<String>) {
+        let failure = RepublishFailure {
+            name: name.to_owned(),
+            id: id.map(str::to_owned),
+            cause: cause.into(),
+        };
+        tracing::error!(target: TARGET, "not sent again at the start: {failure}");
+        self.report.failed += 1;
+        if self.report.failures.len() < RepublishReport::KEPT {
+            self.report.failures.push(failure);
+        }
+    }
+
+    /// Sends one record, waiting first until there is room in the window.
+    async fn send(&mut self, name: &str, id: &str, message: &StoredMessage, pacing: &Pacing<'_>) {
+        let headers = match self.headers(id, message) {
+            Ok(headers) => headers,
+            Err(error) => {
+                let cause = format!("its headers cannot be read: {error}");
+                return self.failed(name, Some(id), cause);
+            }
+        };
+        pacing.send(id);
+        let outgoing = OutgoingMessage::new(name, &message.payload).with_headers(headers);
+        let cause = match timeout(GIVE_UP, self.publisher.publish(outgoing, None)).await {
+            Ok(Ok(())) => {
+                self.report.sent += 1;
+                self.failing = None;
+                return;
+            }
+            Ok(Err(error)) => format!("the publisher refused it: {}", Chain(&error)),
+            Err(_) => format!("the publisher did not answer within {GIVE_UP:?}"),
+        };
+        pacing.not_sent(id);
+        self.failed(name, Some(id), cause);
+        let failing = self.failing.get_or_insert_with(|| Failing {
+            since: Instant::now(),
+            pause: PAUSE,
+        });
+        self.report.given_up = failing.since.elapsed() >= GIVE_UP;
+        if !self.report.given_up {
+            sleep(failing.pause).await;
+            failing.pause = (failing.pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    /// The publisher's own headers, the stored ones over them, and the id.
+    fn headers(&self, id: &str, message: &StoredMessage) -> Result<HeaderMap, serde_json::Error> {
+        let mut headers = self.publisher.base_headers().cloned().unwrap_or_default();
+        if let Some(text) = &message.headers {
+            for (name, value) in decode_headers(text)?.iter() {
+                headers.insert(Str::from(name), bytes::Bytes::copy_from_slice(value));
+            }
+        }
+        headers.insert(Str::from_static(OUTBOX_ID_HEADER), id.to_owned());
+        Ok(headers)
+    }
+}
+
+/// Sends the open records of one name.
+struct Resend<'s, 'a, B: Backend, P> {
+    start: &'s mut Start<'a, B, P>,
+    registered: &'s Registered,
+}
+
+impl<B: Backend, P: Publisher> Visit<B> for Resend<'_, '_, B, P> {
+    type Output = ();
+
+    async fn visit<R>(mut self)
+    where
+        R: Publish<B> + Mark<B>,
+        B: Statements<R>,
+    {
+        if let Err(failure) = self.send_open::<R>().await {
+            let cause =
+                format!("they could not be read, and those not sent yet stay open: {failure}");
+            self.start.failed(self.registered.name(), None, cause);
+        }
+    }
+}
+
+impl<B: Backend, P: Publisher> Resend<'_, '_, B, P> {
+    async fn send_open<R>(&mut self) -> Result<(), Failure<B>>
+    where
+        R: Mark<B>,
+        B: Statements<R>,
+    {
+        let name = self.registered.name();
+        let (database, settings) = (self.start.database, self.start.settings);
+        let open = read!(database, settings, |conn| R::recover(&mut conn, name)).await?;
+        for error in &open.unreadable {
+            let cause = format!("the id of a row cannot be read: {}", Chain(error));
+            self.start.failed(name, None, cause);
+        }
+        if open.ids.is_empty() {
+            return Ok(());
+        }
+        tracing::info!(
+            target: TARGET,
+            name,
+            open = open.ids.len(),
+            "sending again the records that are open at the start",
+        );
+        let window = Window {
+            pacing: self.registered.pace.begin(),
+            settings,
+            name,
+        };
+        let mut progress = Progress::of(open.ids.len());
+        for ids in open.ids.chunks(PAGE_ROWS) {
+            let sizes = read!(database, settings, |conn| B::open_sizes(&mut conn, ids)).await?;
+            for page in pages(sizes) {
+                let records =
+                    read!(database, settings, |conn| B::open_records(&mut conn, &page)).await?;
+                for record in records {
+                    window.wait_for_room(&mut progress).await;
+                    self.resend(record, &window.pacing).await;
+                    if self.start.report.given_up {
+                        return Ok(());
+                    }
+                }
+            }
+            progress.log(name, ids.len());
+        }
+        Ok(())
+    }
+
+    async fn resend<Id: Display, E: StdError + 'static>(
+        &mut self,
+        record: OpenRecord<Id, E>,
+        pacing: &Pacing<'_>,
+    ) {
+        let name = self.registered.name();
+        let id = record.id.to_string();
+        match record.message {
+            Ok(message) => self.start.send(name, &id, &message, pacing).await,
+            Err(error) => {
+                let cause = format!("its row cannot be read: {}", Chain(&error));
+                self.start.failed(name, Some(&id), cause);
+            }
+        }
+    }
+}
+
+/// Splits ids into runs whose messages fit a page.
+fn pages<Id>(sizes: Vec<(Id, u64)>) -> Vec<Vec<Id>> {
+    let mut pages: Vec<Vec<Id>> = Vec::new();
+    let mut bytes = 0;
+    for (id, size) in sizes {
+        match pages.last_mut() {
+            Some(page) if bytes + size <= PAGE_BYTES => {
+                page.push(id);
+                bytes += size;
+            }
+            _ => {
+                pages.push(vec![id]);
+                bytes = size;
+            }
+        }
+    }
+    pages
+}
+
+/// How far the start runs ahead of the handlers of one name.
+struct Window<'a> {
+    pacing: Pacing<'a>,
+    settings: &'a Settings,
+    name: &'a str,
+}
+
+impl Window<'_> {
+    async fn wait_for_room(&self, progress: &mut Progress) {
+        let (window, patience) = (
+            self.settings.republish_window,
+            self.settings.republish_patience,
+        );
+        if !self.pacing.room(window, patience).await && !progress.elsewhere {
+            progress.elsewhere = true;
+            tracing::warn!(
+                target: TARGET,
+                name = self.name,
+                window,
+                ?patience,
+                "none of the records that the start sent was taken up in this process, so the                  receiver is elsewhere: the start goes on in windows with that pause between them",
+            );
+        }
+    }
+}
+
+/// What the log was told of one name.
+struct Progress {
+    open: usize,
+    read: usize,
+    elsewhere: bool,
+}
+
+impl Progress {
+    fn of(open: usize) -> Self {
+        Self {
+            open,
+            read: 0,
+            elsewhere: false,
+        }
+    }
+
+    fn log(&mut self, name: &str, read: usize) {
+        let before = self.read;
+        self.read += read;
+        if before / PROGRESS != self.read / PROGRESS || self.read == self.open {
+            tracing::info!(
+                target: TARGET,
+                name,
+                done = self.read,
+                open = self.open,
+                "sending open records again",
+            );
+        }
+    }
+}

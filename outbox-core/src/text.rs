@@ -1,0 +1,95 @@
+//! Statement texts, put together at compile time.
+
+/// A text of at most 4,096 bytes that `const` code puts together: a backend builds each statement
+/// of a record type once, as a constant, from the record's [`OutboxSpec`](crate::OutboxSpec).
+///
+/// # Examples
+///
+/// ```
+/// use outbox_core::Text;
+///
+/// const COUNT: &str = {
+///     const TEXT: &Text = &Text::new().push("SELECT count(*) FROM ").quoted("my \"table\"");
+///     TEXT.as_str()
+/// };
+/// assert_eq!(COUNT, r#"SELECT count(*) FROM "my ""table""""#);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Text {
+    bytes: [u8; Self::CAPACITY],
+    len: usize,
+}
+
+impl Text {
+    const CAPACITY: usize = 4096;
+
+    /// An empty text.
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "it is of use in constants only")]
+    pub const fn new() -> Self {
+        Self {
+            bytes: [0; Self::CAPACITY],
+            len: 0,
+        }
+    }
+
+    /// The text with `more` at its end.
+    ///
+    /// # Panics
+    ///
+    /// If the text grows over its capacity. In a constant, that is a compile error.
+    #[must_use]
+    pub const fn push(mut self, more: &str) -> Self {
+        let more = more.as_bytes();
+        let mut at = 0;
+        while at < more.len() {
+            self.put(more[at]);
+            at += 1;
+        }
+        self
+    }
+
+    /// The text with `identifier` at its end, between two double quotes. A double quote in it is
+    /// doubled, as the SQL standard has it.
+    ///
+    /// # Panics
+    ///
+    /// As [`push`](Self::push).
+    #[must_use]
+    pub const fn quoted(mut self, identifier: &str) -> Self {
+        let identifier = identifier.as_bytes();
+        self.put(b'"');
+        let mut at = 0;
+        while at < identifier.len() {
+            if identifier[at] == b'"' {
+                self.put(b'"');
+            }
+            self.put(identifier[at]);
+            at += 1;
+        }
+        self.put(b'"');
+        self
+    }
+
+    /// The text.
+    ///
+    /// # Panics
+    ///
+    /// Never: it is made of whole strings.
+    #[must_use]
+    pub const fn as_str(&self) -> &str {
+        match std::str::from_utf8(self.bytes.split_at(self.len).0) {
+            Ok(text) => text,
+            Err(_) => panic!("a text is made of whole strings"),
+        }
+    }
+
+    const fn put(&mut self, byte: u8) {
+        assert!(
+            self.len < Self::CAPACITY,
+            "a statement grew over 4096 bytes: its identifiers are too long"
+        );
+        self.bytes[self.len] = byte;
+        self.len += 1;
+    }
+}

@@ -1,0 +1,17 @@
+//! A record is an enum.
+
+use outbox_core::Outbox as Registry;
+use outbox_core::conformance::Memory;
+use outbox_macros::SqliteOutbox as Outbox;
+
+#[derive(Outbox)]
+#[outbox(crate = "outbox_core", publish, table = "outbox")]
+enum PaymentOutbox {
+    Open,
+    Processed,
+}
+
+fn main() {
+    // The refused record is used: only the refusal may be reported.
+    let _ = Registry::<Memory>::deferred().register::<PaymentOutbox>("payments");
+}

@@ -1,0 +1,25 @@
+//! A record that is registered by a name has no insert.
+
+use outbox_core::Outbox as Registry;
+use outbox_core::conformance::Memory;
+use outbox_macros::SqliteOutbox as Outbox;
+
+#[derive(Outbox)]
+#[outbox(crate = "outbox_core", table = "outbox")]
+struct PaymentOutbox {
+    #[field(id)]
+    id: i64,
+    #[field(name)]
+    name: String,
+    #[field(payload)]
+    payload: Vec<u8>,
+}
+
+fn main() {
+    let tracking = Registry::<Memory>::deferred().register::<PaymentOutbox>("payments");
+    let _ = (
+        tracking.layer(),
+        tracking.publish_layer(),
+        tracking.handle::<PaymentOutbox>("payments"),
+    );
+}

@@ -1,0 +1,22 @@
+//! sqlx has no such `rename_all`.
+
+use outbox_core::Outbox as Registry;
+use outbox_core::conformance::Memory;
+use outbox_macros::SqliteOutbox as Outbox;
+
+#[derive(Outbox)]
+#[outbox(crate = "outbox_core", table = "outbox", publish)]
+#[sqlx(rename_all = "Train-Case")]
+struct PaymentOutbox {
+    #[field(id)]
+    id: i64,
+    #[field(name)]
+    name: String,
+    #[field(payload)]
+    payload: Vec<u8>,
+}
+
+fn main() {
+    // The refused record is used: only the refusal may be reported.
+    let _ = Registry::<Memory>::deferred().register::<PaymentOutbox>("payments");
+}

@@ -1,0 +1,31 @@
+//! A setting is given twice.
+
+use outbox_core::conformance::Memory;
+use outbox_macros::SqliteOutbox as Outbox;
+
+// What a backend crate offers as `outbox!`.
+macro_rules! outbox {
+    ($($t:tt)*) => {
+        outbox_macros::registry!([::outbox_core::private] [Memory] $($t)*)
+    };
+}
+
+#[derive(Outbox)]
+#[outbox(crate = "outbox_core", table = "outbox", publish)]
+struct PaymentOutbox {
+    #[field(id)]
+    id: i64,
+    #[field(name)]
+    name: String,
+    #[field(payload)]
+    payload: Vec<u8>,
+}
+
+fn main() {
+    let tracking = outbox! {
+        driver: Memory,
+        "payments" => PaymentOutbox,
+        driver: Memory,
+    };
+    let _ = (tracking.layer(), tracking.publish_layer());
+}

@@ -1,0 +1,14 @@
+//! A record has no fields.
+
+use outbox_core::Outbox as Registry;
+use outbox_core::conformance::Memory;
+use outbox_macros::SqliteOutbox as Outbox;
+
+#[derive(Outbox)]
+#[outbox(crate = "outbox_core", publish, table = "outbox")]
+struct PaymentOutbox;
+
+fn main() {
+    // The refused record is used: only the refusal may be reported.
+    let _ = Registry::<Memory>::deferred().register::<PaymentOutbox>("payments");
+}

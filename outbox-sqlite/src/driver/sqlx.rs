@@ -1,0 +1,165 @@
+//! The driver `Sqlite`: SQLite through sqlx.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use outbox_core::{
+    Backend, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored, StoredMessage,
+    encode_headers,
+};
+use ruststream::OutgoingMessage;
+use sqlx::pool::PoolConnection;
+use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
+use sqlx::{Decode, Encode, Row, Type};
+
+use crate::sql::{self, Sql};
+
+/// SQLite through sqlx: the service's pool is a [`sqlx::SqlitePool`], and its own statements get a
+/// [`sqlx::SqliteConnection`].
+#[derive(Debug, Clone, Copy)]
+pub struct Sqlite;
+
+impl Backend for Sqlite {
+    const NAME: &'static str = "Sqlite";
+
+    type Pool = SqlitePool;
+    type Connection = SqliteConnection;
+    type Acquired = PoolConnection<sqlx::Sqlite>;
+    type Error = sqlx::Error;
+
+    async fn acquire(pool: &SqlitePool) -> sqlx::Result<Self::Acquired> {
+        pool.acquire().await
+    }
+
+    /// Takes the write lock at once. The wait is the connection's busy timeout, cut off by the
+    /// caller at `lock_wait`.
+    ///
+    /// With a rollback journal a commit waits for readers, and could succeed after its caller
+    /// gave up: there the transaction starts with the lock that keeps readers out.
+    async fn begin(conn: &mut SqliteConnection, _lock_wait: Duration) -> sqlx::Result<()> {
+        let mut journal_mode = String::new();
+        let mut rows = sqlx::query(sql::BEGIN).fetch(&mut *conn);
+        while let Some(row) = rows.try_next().await? {
+            journal_mode = row.try_get(0)?;
+        }
+        drop(rows);
+        if sql::readers_hold_up_commits(&journal_mode) {
+            sqlx::query(sql::BEGIN_EXCLUSIVE).execute(conn).await?;
+        }
+        Ok(())
+    }
+
+    async fn commit(conn: &mut SqliteConnection) -> sqlx::Result<()> {
+        sqlx::query(sql::COMMIT).execute(conn).await.map(drop)
+    }
+
+    async fn rollback(conn: &mut SqliteConnection) -> sqlx::Result<()> {
+        sqlx::query(sql::ROLLBACK).execute(conn).await.map(drop)
+    }
+
+    fn discard(acquired: Self::Acquired) {
+        drop(acquired.detach());
+    }
+
+    fn write_lock_held(error: &sqlx::Error) -> bool {
+        const BUSY: i32 = 5;
+        const LOCKED: i32 = 6;
+        error
+            .as_database_error()
+            .and_then(|error| error.code())
+            .and_then(|code| code.parse::<i32>().ok())
+            .is_some_and(|code| matches!(code & 0xff, BUSY | LOCKED))
+    }
+}
+
+impl<R> Statements<R> for Sqlite
+where
+    R: Record,
+    R::Id: Type<sqlx::Sqlite> + for<'q> Encode<'q, sqlx::Sqlite> + for<'r> Decode<'r, sqlx::Sqlite>,
+{
+    async fn insert(conn: &mut SqliteConnection, msg: &OutgoingMessage<'_>) -> sqlx::Result<R::Id> {
+        let mut insert = sqlx::query(Sql::<R>::INSERT)
+            .bind(msg.name())
+            .bind(msg.payload());
+        if R::SPEC.headers_column().is_some() {
+            insert = insert.bind(encode_headers(msg.headers()));
+        }
+        insert.fetch_one(conn).await?.try_get(0)
+    }
+
+    async fn fetch(conn: &mut SqliteConnection, id: &R::Id) -> sqlx::Result<Option<Stored>> {
+        let mut stored = None;
+        // Read to the end: the last row is followed by the commit.
+        let mut rows = sqlx::query(Sql::<R>::FETCH).bind(id).fetch(conn);
+        while let Some(row) = rows.try_next().await? {
+            stored = Some(Stored {
+                name: row.try_get(0)?,
+                processed: row.try_get(1)?,
+            });
+        }
+        Ok(stored)
+    }
+
+    async fn mark(conn: &mut SqliteConnection, id: &R::Id) -> sqlx::Result<bool> {
+        let marked = sqlx::query(Sql::<R>::MARK).bind(id).execute(conn).await?;
+        Ok(marked.rows_affected() > 0)
+    }
+
+    async fn open_ids(
+        conn: &mut SqliteConnection,
+        name: &str,
+    ) -> sqlx::Result<OpenIds<R::Id, sqlx::Error>> {
+        let mut ids = OpenIds::new();
+        let mut rows = sqlx::query(Sql::<R>::OPEN_IDS).bind(name).fetch(conn);
+        while let Some(row) = rows.try_next().await? {
+            ids.push(row.try_get(0));
+        }
+        Ok(ids)
+    }
+
+    async fn open_sizes(
+        conn: &mut SqliteConnection,
+        ids: &[R::Id],
+    ) -> sqlx::Result<Vec<(R::Id, u64)>> {
+        let mut sizes = Vec::with_capacity(ids.len());
+        let query = sqlx::query(Sql::<R>::OPEN_SIZES);
+        let mut rows = ids
+            .iter()
+            .fold(query, |query, id| query.bind(id))
+            .fetch(conn);
+        while let Some(row) = rows.try_next().await? {
+            let size: i64 = row.try_get(1)?;
+            sizes.push((row.try_get(0)?, size.unsigned_abs()));
+        }
+        Ok(sizes)
+    }
+
+    async fn open_records(
+        conn: &mut SqliteConnection,
+        ids: &[R::Id],
+    ) -> sqlx::Result<OpenRecords<R::Id, sqlx::Error>> {
+        let mut records = Vec::with_capacity(ids.len());
+        let query = sqlx::query(Sql::<R>::OPEN_RECORDS);
+        let mut rows = ids
+            .iter()
+            .fold(query, |query, id| query.bind(id))
+            .fetch(conn);
+        while let Some(row) = rows.try_next().await? {
+            records.push(OpenRecord {
+                id: row.try_get(0)?,
+                message: message::<R>(&row),
+            });
+        }
+        Ok(records)
+    }
+}
+
+fn message<R: Record>(row: &SqliteRow) -> sqlx::Result<StoredMessage> {
+    Ok(StoredMessage {
+        payload: row.try_get(1)?,
+        headers: match R::SPEC.headers_column() {
+            Some(_) => row.try_get(2)?,
+            None => None,
+        },
+    })
+}

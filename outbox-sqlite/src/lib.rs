@@ -1,0 +1,47 @@
+#![doc = include_str!("../README.md")]
+
+mod sql;
+
+/// The drivers, one file each.
+mod driver {
+    #[cfg(feature = "sqlx")]
+    pub(crate) mod sqlx;
+}
+
+/// The derive of a record: what the fields of the service's struct are in its table.
+pub use outbox_macros::SqliteOutbox as Outbox;
+
+#[cfg(feature = "sqlx")]
+pub use driver::sqlx::Sqlite;
+
+/// The registry and all that belongs to it: a service on another database imports the same names
+/// from that database's crate.
+pub mod outbox {
+    pub use outbox_core::*;
+
+    /// The driver that `outbox!` takes when it is not told another one.
+    #[cfg(feature = "sqlx")]
+    pub type DefaultDriver = crate::Sqlite;
+}
+
+/// The table of `schema.sql`: `CREATE` statements that may run at every start.
+pub const SCHEMA: &str = include_str!("../schema.sql");
+
+#[doc(hidden)]
+pub use outbox_core::private;
+
+#[doc(hidden)]
+pub use outbox_macros::registry;
+
+/// Builds a registry: `outbox! { "payments" => PaymentOutbox, .. }`.
+///
+/// Each entry tracks what is published under a name as records of a type. The registry is
+/// [deferred](outbox::Outbox::deferred) unless `pool: <expression>` gives it its pool, and uses
+/// [`outbox::DefaultDriver`] unless `driver: <type>` names another one. A name that is given twice
+/// does not compile.
+#[macro_export]
+macro_rules! outbox {
+    ($($entries:tt)*) => {
+        $crate::registry!([$crate::private] [$crate::outbox::DefaultDriver] $($entries)*)
+    };
+}

@@ -1,0 +1,170 @@
+//! Every statement, as text, once.
+
+use std::marker::PhantomData;
+
+use outbox_core::{OutboxSpec, PAGE_ROWS, Record, Text};
+
+/// Begins a transaction that holds the write lock, and says how the database keeps its journal.
+pub(crate) const BEGIN: &str = "BEGIN IMMEDIATE; PRAGMA journal_mode";
+
+/// Begins a transaction that no reader can hold up when it commits.
+pub(crate) const BEGIN_EXCLUSIVE: &str = "ROLLBACK; BEGIN EXCLUSIVE";
+
+pub(crate) const COMMIT: &str = "COMMIT";
+
+pub(crate) const ROLLBACK: &str = "ROLLBACK";
+
+/// Whether a commit waits for readers under this `journal_mode`.
+pub(crate) fn readers_hold_up_commits(journal_mode: &str) -> bool {
+    !matches!(journal_mode, "wal" | "memory" | "off")
+}
+
+/// The statements of a record type.
+///
+/// Each read is a transaction of its own that it begins itself: on a connection that came with
+/// somebody's open transaction it fails, where it would otherwise see what that transaction sees.
+pub(crate) struct Sql<R>(PhantomData<R>);
+
+impl<R: Record> Sql<R> {
+    /// `?1` name, `?2` payload, `?3` headers where the table has them. Returns the id.
+    pub(crate) const INSERT: &'static str = const { &insert(R::SPEC) }.as_str();
+
+    /// `?1` id. Returns the name, and whether the record is processed.
+    pub(crate) const FETCH: &'static str = const { &fetch(R::SPEC) }.as_str();
+
+    /// `?1` id.
+    pub(crate) const MARK: &'static str = const { &mark(R::SPEC) }.as_str();
+
+    /// `?1` name. Returns the ids, ascending.
+    pub(crate) const OPEN_IDS: &'static str = const { &open_ids(R::SPEC) }.as_str();
+
+    /// A page of ids. Returns the id and the length of what the record holds.
+    pub(crate) const OPEN_SIZES: &'static str = const { &open_sizes(R::SPEC) }.as_str();
+
+    /// A page of ids. Returns the id, the payload, and the headers where the table has them.
+    pub(crate) const OPEN_RECORDS: &'static str = const { &open_records(R::SPEC) }.as_str();
+}
+
+const fn insert(spec: OutboxSpec) -> Text {
+    let text = from(Text::new().push("INSERT INTO "), spec)
+        .push(" (")
+        .quoted(spec.name_column())
+        .push(", ")
+        .quoted(spec.payload_column());
+    let text = match spec.headers_column() {
+        Some(headers) => text.push(", ").quoted(headers).push(") VALUES (?1, ?2, ?3"),
+        None => text.push(") VALUES (?1, ?2"),
+    };
+    text.push(") RETURNING ").quoted(spec.id_column())
+}
+
+const fn fetch(spec: OutboxSpec) -> Text {
+    let text = Text::new()
+        .push("BEGIN; SELECT ")
+        .quoted(spec.name_column())
+        .push(", ");
+    let text = match spec.processed_at_column() {
+        Some(processed_at) => text.quoted(processed_at).push(" IS NOT NULL FROM "),
+        None => text.push("FALSE FROM "),
+    };
+    from(text, spec)
+        .push(" WHERE ")
+        .quoted(spec.id_column())
+        .push(" = ?1; COMMIT")
+}
+
+const fn mark(spec: OutboxSpec) -> Text {
+    match spec.processed_at_column() {
+        Some(processed_at) => and_open(
+            from(Text::new().push("UPDATE "), spec)
+                .push(" SET ")
+                .quoted(processed_at)
+                .push(" = CURRENT_TIMESTAMP WHERE ")
+                .quoted(spec.id_column())
+                .push(" = ?1"),
+            spec,
+        ),
+        None => from(Text::new().push("DELETE FROM "), spec)
+            .push(" WHERE ")
+            .quoted(spec.id_column())
+            .push(" = ?1"),
+    }
+}
+
+const fn open_ids(spec: OutboxSpec) -> Text {
+    let text = Text::new()
+        .push("BEGIN; SELECT ")
+        .quoted(spec.id_column())
+        .push(" FROM ");
+    let text = from(text, spec)
+        .push(" WHERE ")
+        .quoted(spec.name_column())
+        .push(" = ?1");
+    in_order(and_open(text, spec), spec)
+}
+
+const fn open_sizes(spec: OutboxSpec) -> Text {
+    let text = Text::new()
+        .push("BEGIN; SELECT ")
+        .quoted(spec.id_column())
+        .push(", COALESCE(length(")
+        .quoted(spec.payload_column())
+        .push("), 0)");
+    let text = match spec.headers_column() {
+        Some(headers) => text
+            .push(" + COALESCE(length(")
+            .quoted(headers)
+            .push("), 0)"),
+        None => text,
+    };
+    in_order(and_open(of_page(text, spec), spec), spec)
+}
+
+const fn open_records(spec: OutboxSpec) -> Text {
+    let text = Text::new()
+        .push("BEGIN; SELECT ")
+        .quoted(spec.id_column())
+        .push(", ")
+        .quoted(spec.payload_column());
+    let text = match spec.headers_column() {
+        Some(headers) => text.push(", ").quoted(headers),
+        None => text,
+    };
+    in_order(and_open(of_page(text, spec), spec), spec)
+}
+
+const fn from(text: Text, spec: OutboxSpec) -> Text {
+    let text = match spec.schema_name() {
+        Some(schema) => text.quoted(schema).push("."),
+        None => text,
+    };
+    text.quoted(spec.table())
+}
+
+/// A parameter per row of a page. Those that are not bound are `NULL`, which no id equals. A range
+/// of ids would also read what was written since, between ids that are not ascending.
+const fn of_page(text: Text, spec: OutboxSpec) -> Text {
+    let mut text = from(text.push(" FROM "), spec)
+        .push(" WHERE ")
+        .quoted(spec.id_column())
+        .push(" IN (?");
+    let mut parameter = 1;
+    while parameter < PAGE_ROWS {
+        text = text.push(",?");
+        parameter += 1;
+    }
+    text.push(")")
+}
+
+const fn and_open(text: Text, spec: OutboxSpec) -> Text {
+    match spec.processed_at_column() {
+        Some(processed_at) => text.push(" AND ").quoted(processed_at).push(" IS NULL"),
+        None => text,
+    }
+}
+
+const fn in_order(text: Text, spec: OutboxSpec) -> Text {
+    text.push(" ORDER BY ")
+        .quoted(spec.id_column())
+        .push("; COMMIT")
+}
