@@ -1,6 +1,7 @@
 //! What a database crate implements: connections, one transaction, and the statements of a record.
 
 use std::error::Error as StdError;
+use std::fmt::Debug;
 use std::ops::DerefMut;
 use std::time::Duration;
 
@@ -10,12 +11,14 @@ use crate::{OpenIds, OpenRecords, Record, Stored};
 
 /// A database through one driver: how connections are taken, and what a transaction is.
 ///
+/// The implementor is a marker such as `struct Sqlite;`.
+///
 /// A backend makes no decision: it retries nothing, logs nothing, and leaves every rule of the
 /// outbox to this crate. It passes the suite behind the feature `conformance`.
 ///
 /// The future of any method may be dropped at any await. The connection is then discarded, so a
 /// method needs no cleanup of its own.
-pub trait Backend: Sized + Send + Sync + 'static {
+pub trait Backend: Copy + Debug + Send + Sync + 'static {
     /// What the driver is called in errors.
     const NAME: &'static str;
 

@@ -16,15 +16,18 @@ use crate::Result;
 const ROWS: &[Row] = &[
     Row::tests("core + macros", Switch::On, CORE),
     Row::tests("sqlite/sqlx", Switch::On, &["-p", "outbox-sqlite"]),
-    Row::tests("sqlite/sqlx", Switch::Off, &["-p", "outbox-sqlite"]),
+    Row::tests("sqlite/sqlx", Switch::Off, SQLITE_SWITCH),
     Row::build("sqlite/sqlx alone", SQLITE_SQLX),
     Row::build("sqlite without a driver", SQLITE_BARE),
     Row::tests("examples/payments", Switch::On, &["-p", "payments"]),
     Row::tests("examples/payments", Switch::Off, &["-p", "payments"]),
+    Row::tests("xtask", Switch::On, &["-p", "xtask"]),
 ];
 
 const CORE: &[&str] = &["-p", "outbox-core", "-p", "outbox-macros", "--all-features"];
 const SQLITE_BARE: &[&str] = &["-p", "outbox-sqlite", "--no-default-features"];
+// Without the feature there is no switch to be off.
+const SQLITE_SWITCH: &[&str] = &["-p", "outbox-sqlite", "-F", "testing"];
 const SQLITE_SQLX: &[&str] = &["-p", "outbox-sqlite", "--no-default-features", "-F", "sqlx"];
 
 /// What `cargo xtask test-matrix` takes.

@@ -1,5 +1,62 @@
-//! The suite that every backend passes.
+//! The suite that every backend passes: a [`Stand`] for a database, and one named test per case.
+//!
+//! A backend writes a `Stand`, then `outbox_core::conformance!(MyStand);` in an integration test.
+//! The test crate needs `tokio` with `macros` and `rt`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "these are tests: a panic is their report"
+)]
+
+mod list;
+mod logs;
 mod memory;
+mod service;
+mod stand;
 
+pub mod publish;
+
+pub use logs::Logs;
 pub use memory::{Memory, MemoryAcquired, MemoryConnection, MemoryError, MemoryPool};
+pub use service::{
+    Builder, Delivery, Outlet, Refusing, Registry, Service, Settle, headers, publish, registry,
+};
+pub use stand::{MemoryStand, Row, Stand, StandRecord};
+
+use crate::{SWITCH_VARIABLE, is_on};
+
+/// Runs a case that needs the outbox to be on.
+pub async fn on(case: impl Future<Output = ()>) {
+    if is_on() {
+        case.await;
+    } else {
+        skip(&format!(
+            "the outbox is off in this build: set {SWITCH_VARIABLE}=on"
+        ));
+    }
+}
+
+/// Runs a case that needs the outbox to be off.
+pub async fn off(case: impl Future<Output = ()>) {
+    if is_on() {
+        skip(&format!(
+            "the outbox is on: turn on the feature `testing` and unset {SWITCH_VARIABLE}"
+        ));
+    } else {
+        case.await;
+    }
+}
+
+/// Says loudly that a test did not run, or fails where skips are denied.
+///
+/// # Panics
+///
+/// If the environment has `OUTBOX_DENY_SKIPS`.
+pub fn skip(why: &str) {
+    assert!(
+        std::env::var_os("OUTBOX_DENY_SKIPS").is_none(),
+        "a test was skipped: {why}"
+    );
+    println!("SKIPPED: {why}");
+}

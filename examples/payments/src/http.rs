@@ -1,0 +1,98 @@
+//! The HTTP side: a checkout is accepted once the record of its payment is there.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use outbox_sqlite::{Sqlite, outbox};
+use ruststream::memory::MemoryPublisher;
+use ruststream::prelude::*;
+use ruststream::runtime::HealthProbe;
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+
+use crate::handlers::{Checkout, Payment};
+use crate::record::PaymentOutbox;
+use crate::service::{Settings, service};
+
+/// What publishes payments outside the handlers.
+pub type Payments = outbox::TrackedPublisher<MemoryPublisher, Sqlite, outbox::Node<PaymentOutbox>>;
+
+/// What `GET /health` answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// Whether the outbox tracks messages.
+    pub outbox: bool,
+    /// Whether every subscription consumes.
+    pub ready: bool,
+}
+
+/// Runs the service with its HTTP endpoint until Ctrl+C.
+///
+/// # Errors
+///
+/// The service did not start, or did not stop cleanly.
+pub async fn serve(settings: Settings, listener: TcpListener) -> Result<(), Box<dyn Error>> {
+    let service = service(settings);
+    let running = service.app.start().await?;
+    let publisher = running.publisher(service.publisher).await?;
+    let router = router(service.tracking.wrap(publisher), running.health());
+    println!("listening on http://{}", listener.local_addr()?);
+    let stopping = running.stopping();
+    axum::serve(listener, router)
+        .with_graceful_shutdown(async move {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                () = stopping => {}
+            }
+        })
+        .await?;
+    running.shutdown().await?;
+    Ok(())
+}
+
+/// The endpoints.
+pub fn router(payments: Payments, health: HealthProbe) -> Router {
+    Router::new()
+        .route("/checkout", post(checkout))
+        .with_state(Arc::new(payments))
+        .route("/health", get(report))
+        .with_state(health)
+}
+
+async fn checkout(
+    State(payments): State<Arc<Payments>>,
+    Json(checkout): Json<Checkout>,
+) -> Result<StatusCode, (StatusCode, String)> {
+    let payment = Payment::from(checkout);
+    match payments.message(&payment).publish().await {
+        Ok(()) => Ok(StatusCode::ACCEPTED),
+        Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, told(&error))),
+    }
+}
+
+async fn report(State(health): State<HealthProbe>) -> (StatusCode, Json<Health>) {
+    let subscriptions = health.subscriptions();
+    let ready = health.is_running() && subscriptions.active == subscriptions.started;
+    let status = if ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    let outbox = outbox::is_on();
+    (status, Json(Health { outbox, ready }))
+}
+
+/// The error with its causes.
+fn told(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,8 @@
+//! A payment service, and a demo that kills it and loses nothing.
+
+pub mod client;
+pub mod demo;
+pub mod handlers;
+pub mod http;
+pub mod record;
+pub mod service;

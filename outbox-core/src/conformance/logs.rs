@@ -1,0 +1,79 @@
+//! What the outbox logs, as a test sees it.
+
+use std::fmt::{Debug, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::{DefaultGuard, set_default};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::TARGET;
+
+/// The lines that the outbox logs on this thread while the value lives.
+#[derive(Debug)]
+pub struct Logs {
+    lines: Lines,
+    _guard: DefaultGuard,
+}
+
+type Lines = Arc<Mutex<Vec<(Level, String)>>>;
+
+impl Logs {
+    /// Begins to listen.
+    #[must_use]
+    pub fn capture() -> Self {
+        let lines = Lines::default();
+        let guard = set_default(Listener(Arc::clone(&lines)));
+        Self {
+            lines,
+            _guard: guard,
+        }
+    }
+
+    /// The lines of a level that contain every one of `words`.
+    #[must_use]
+    pub fn lines(&self, level: Level, words: &[&str]) -> Vec<String> {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_level = lines.iter().filter(|(of, _)| *of == level);
+        of_level
+            .map(|(_, line)| line.clone())
+            .filter(|line| words.iter().all(|word| line.contains(word)))
+            .collect()
+    }
+}
+
+struct Listener(Lines);
+
+impl Subscriber for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == TARGET
+    }
+
+    fn new_span(&self, _span: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.push((*event.metadata().level(), line.0));
+    }
+
+    fn enter(&self, _span: &Id) {}
+
+    fn exit(&self, _span: &Id) {}
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let _ = write!(self.0, "{}={value:?} ", field.name());
+    }
+}
