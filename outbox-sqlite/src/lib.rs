@@ -2,6 +2,9 @@
 
 mod sql;
 
+#[doc(hidden)]
+pub mod private;
+
 /// The drivers, one file each.
 mod driver {
     #[cfg(feature = "sqlx")]
@@ -27,12 +30,6 @@ pub mod outbox {
 /// The table of `schema.sql`: `CREATE` statements that may run at every start.
 pub const SCHEMA: &str = include_str!("../schema.sql");
 
-#[doc(hidden)]
-pub use outbox_core::private;
-
-#[doc(hidden)]
-pub use outbox_macros::registry;
-
 /// Builds a registry: `outbox! { "payments" => PaymentOutbox, .. }`.
 ///
 /// Each entry tracks what is published under a name as records of a type. The registry is
@@ -42,6 +39,6 @@ pub use outbox_macros::registry;
 #[macro_export]
 macro_rules! outbox {
     ($($entries:tt)*) => {
-        $crate::registry!([$crate::private] [$crate::outbox::DefaultDriver] $($entries)*)
+        $crate::private::registry!([$crate::private] [$crate::outbox::DefaultDriver] $($entries)*)
     };
 }

@@ -1,104 +1,160 @@
-//! The demo: checkouts go to a service that is killed in the middle, and what became of each is
-//! counted.
+//! The demo: customers check out, the service is killed in the middle, and what became of every
+//! order is counted.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+mod folder;
+mod instance;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use outbox_sqlite::outbox::SWITCH_VARIABLE;
 use sqlx::SqlitePool;
-use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::{Instant, sleep};
 
+use self::folder::Folder;
+use self::instance::Instance;
 use crate::client::{Client, Error};
-use crate::handlers::{Checkout, Payment};
+use crate::handlers::Checkout;
 use crate::record::PaymentOutbox;
 
-/// The orders of the customers.
+/// How many customers check out.
 const ORDERS: u64 = 50;
 
 /// How many checkouts are under way at once.
 const IN_FLIGHT: usize = 8;
 
-/// The service is killed when it has accepted this many.
+/// The service is killed when this many customers were told that it accepted.
 const BEFORE_THE_KILL: usize = 25;
 
-/// How long the demo waits for anything before it says what did not come.
+/// The longest that the demo waits for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs the demo, and returns how many accepted payments were lost.
+/// Runs the demo, and returns how many accepted orders were lost.
 ///
 /// # Errors
 ///
-/// The service could not be run, or did not answer.
+/// The service did not start, did not answer, or left records open.
 pub async fn run() -> Result<usize, Error> {
-    let folder = Folder(tempfile::tempdir()?);
-    let counted = checkouts(&folder).await;
-    if !matches!(counted, Ok(0)) {
-        let log = fs::read_to_string(folder.stderr()).unwrap_or_default();
-        eprintln!("what the service logged:\n{log}");
+    let folder = Folder::new()?;
+    let lost = kill_in_the_middle(&folder).await;
+    if !matches!(lost, Ok(0)) {
+        eprintln!("what the service logged:\n{}", folder.service_log());
     }
-    counted
+    lost
 }
 
-async fn checkouts(folder: &Folder) -> Result<usize, Error> {
-    let mut accepted = BTreeSet::new();
-
+async fn kill_in_the_middle(folder: &Folder) -> Result<usize, Error> {
     let service = Instance::start(folder).await?;
-    println!("started the service; its outbox is on");
-    let mut posting = post((1..=ORDERS).collect(), &service.client);
+    println!("started the service, its outbox is on");
+
+    let mut accepted = BTreeSet::new();
+    let mut answers = post((1..=ORDERS).collect(), &service.client);
     while accepted.len() < BEFORE_THE_KILL {
-        let answer = posting.join_next().await.ok_or("too few were accepted")?;
-        accepted.insert(answer?.1?);
+        let (order, answer) = answers.recv().await.ok_or("a checkout has no answer")?;
+        answer?;
+        accepted.insert(order);
     }
+    // Meanwhile the customers wait: nobody posts on before an answer is taken here.
     eventually("the first shipment", async || {
         Ok(!folder.shipped()?.is_empty())
     })
     .await?;
     service.kill().await?;
-    while let Some(answer) = posting.join_next().await {
-        // What was under way has no answer, so its customer does not know.
-        accepted.extend(answer?.1);
+    while let Some((order, answer)) = answers.recv().await {
+        if answer.is_ok() {
+            accepted.insert(order);
+        }
     }
+    let (posted, shipped) = (accepted.len(), folder.shipped()?.len());
     println!(
-        "killed the service (SIGKILL) after {} of {ORDERS} checkouts, {} of them shipped",
-        accepted.len(),
-        folder.shipped()?.len(),
+        "killed the service (SIGKILL) after {posted} of {ORDERS} checkouts, {shipped} shipped"
     );
 
     let database = SqlitePool::connect(&folder.database()).await?;
-    println!("left behind: {} open records", open(&database).await?);
+    let open = open(&records(&database).await?);
     let service = Instance::start(folder).await?;
-    println!("started the service again");
-    let unanswered: Vec<u64> = (1..=ORDERS).filter(|id| !accepted.contains(id)).collect();
-    println!("posted the {} checkouts without an answer again", unanswered.len());
-    let mut posting = post(unanswered, &service.client);
-    while let Some(answer) = posting.join_next().await {
-        accepted.insert(answer?.1?);
+    println!("started the service again, it found {open} open records");
+
+    let unanswered: VecDeque<u64> = (1..=ORDERS).filter(|id| !accepted.contains(id)).collect();
+    println!(
+        "posting the {} checkouts that got no answer again",
+        unanswered.len()
+    );
+    let mut answers = post(unanswered, &service.client);
+    while let Some((order, answer)) = answers.recv().await {
+        answer?;
+        accepted.insert(order);
     }
-    let closed = eventually("the last record to be closed", async || {
-        Ok(open(&database).await? == 0)
+    let closed = eventually("the end of the backlog", async || {
+        Ok(self::open(&records(&database).await?) == 0)
     });
-    if let Err(error) = closed.await {
-        println!("{error}");
-    }
+    let closed = closed.await;
     service.kill().await?;
 
-    let recorded: i64 = sqlx::query_scalar("SELECT count(*) FROM outbox")
-        .fetch_one(&database)
-        .await?;
     let shipped = folder.shipped()?;
     let twice = shipped.values().filter(|times| **times > 1).count();
-    let lost = accepted.iter().filter(|id| !shipped.contains_key(id)).count();
+    let lost = accepted
+        .iter()
+        .filter(|id| !shipped.contains_key(id))
+        .count();
+    println!();
     println!("accepted (202)  {:>3}", accepted.len());
-    println!("recorded        {recorded:>3}");
+    println!("recorded        {:>3}", records(&database).await?.len());
     println!("shipped         {:>3}", shipped.len());
     println!("shipped twice   {twice:>3}");
     println!("lost            {lost:>3}");
-    Ok(lost)
+    closed.map(|()| lost)
+}
+
+/// Posts checkouts, some at once, and tells each answer. A customer who gets none gives up.
+fn post(orders: VecDeque<u64>, client: &Client) -> Receiver<(u64, Result<(), Error>)> {
+    let (told, answers) = channel(1);
+    let orders = Arc::new(Mutex::new(orders));
+    for _ in 0..IN_FLIGHT {
+        let (client, told, orders) = (client.clone(), told.clone(), Arc::clone(&orders));
+        let next = move || {
+            orders
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop_front()
+        };
+        tokio::spawn(async move {
+            while let Some(order) = next() {
+                let amount = order * 100;
+                let answer = client.checkout(Checkout { order, amount }).await;
+                let failed = answer.is_err();
+                if told.send((order, answer)).await.is_err() || failed {
+                    return;
+                }
+            }
+        });
+    }
+    answers
+}
+
+async fn records(database: &SqlitePool) -> sqlx::Result<Vec<PaymentOutbox>> {
+    sqlx::query_as("SELECT * FROM outbox")
+        .fetch_all(database)
+        .await
+}
+
+fn open(records: &[PaymentOutbox]) -> usize {
+    let is_open = |record: &&PaymentOutbox| record.processed_at.is_none();
+    records.iter().filter(is_open).count()
+}
+
+/// Asks until the answer is yes.
+async fn eventually(
+    what: &str,
+    is_there: impl AsyncFn() -> Result<bool, Error>,
+) -> Result<(), Error> {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_there().await? {
+        if Instant::now() > deadline {
+            return Err(format!("{what} did not come within {PATIENCE:?}").into());
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
 }

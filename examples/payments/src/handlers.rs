@@ -46,14 +46,14 @@ impl From<Checkout> for Payment {
 // By default a panic stops the service, and a message that comes back at the next start stops it
 // again. With `drop` it costs that one message its turn, and the others are handled.
 #[subscriber("checkout", reply, on_failure(panic = drop))]
-pub async fn take_payment(checkout: &Checkout) -> Payment {
+pub(crate) async fn take_payment(checkout: &Checkout) -> Payment {
     tracing::info!(checkout.order, checkout.amount, "paid");
     (*checkout).into()
 }
 
 /// Ships a paid order.
 #[subscriber("payments", on_failure(panic = drop))]
-pub async fn ship(payment: &Payment, State(shipped): State<ShipmentLog>) -> HandlerOutcome {
+pub(crate) async fn ship(payment: &Payment, State(shipped): State<ShipmentLog>) -> HandlerOutcome {
     sleep(PACKING).await;
     match shipped.append(payment.order) {
         Ok(()) => HandlerOutcome::ack(),

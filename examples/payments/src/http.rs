@@ -35,7 +35,10 @@ pub struct Health {
 /// # Errors
 ///
 /// The service did not start, or did not stop cleanly.
-pub async fn serve(settings: Settings, listener: TcpListener) -> Result<(), Box<dyn Error>> {
+pub async fn serve(
+    settings: Settings,
+    listener: TcpListener,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let service = service(settings);
     let running = service.app.start().await?;
     let publisher = running.publisher(service.publisher).await?;

@@ -1,10 +1,10 @@
 //! The command line: serve, or show what happens when the service is killed.
 
-use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use payments::client::Error;
 use payments::service::Settings;
 use payments::{demo, http};
 use tokio::net::TcpListener;
@@ -36,7 +36,7 @@ enum Command {
 }
 
 #[tokio::main]
-async fn main() -> Result<ExitCode, Box<dyn Error>> {
+async fn main() -> Result<ExitCode, Error> {
     match Cli::parse().command {
         Command::Run {
             database,

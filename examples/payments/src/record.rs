@@ -24,10 +24,7 @@ pub struct PaymentOutbox {
 }
 
 impl outbox::Publish<Sqlite> for PaymentOutbox {
-    async fn publish(
-        conn: &mut SqliteConnection,
-        msg: &OutgoingMessage<'_>,
-    ) -> sqlx::Result<i64> {
+    async fn publish(conn: &mut SqliteConnection, msg: &OutgoingMessage<'_>) -> sqlx::Result<i64> {
         sqlx::query_scalar("INSERT INTO outbox (name, payload) VALUES (?, ?) RETURNING id")
             .bind(msg.name())
             .bind(msg.payload())

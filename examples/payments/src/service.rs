@@ -6,12 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use outbox_sqlite::{Sqlite, outbox};
-use ruststream::runtime::Bound;
 use ruststream::memory::prelude::*;
+use ruststream::runtime::Bound;
 use sqlx::SqlitePool;
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
-};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::handlers::{ShipmentLog, ship, take_payment};
 use crate::record::PaymentOutbox;

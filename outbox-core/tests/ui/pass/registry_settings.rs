@@ -2,8 +2,8 @@
 
 #![deny(warnings, missing_docs, unused_qualifications)]
 
-use outbox_core::conformance::Memory;
-use outbox_core::{Backend, Outbox as Registry};
+use outbox_core::conformance::{Memory, MemoryPool};
+use outbox_core::Outbox as Registry;
 use outbox_macros::SqliteOutbox as Outbox;
 
 mod records {
@@ -45,7 +45,7 @@ fn main() {
     assert!(first.contains(r#"["refunds", "payments"]"#), "{first}");
     assert!(first.contains("pool: false"), "{first}");
 
-    let pool = <Memory as Backend>::Pool::default();
+    let pool = MemoryPool::new(1);
     let second = outbox! { pool: pool.clone(), "payments" => records::PaymentOutbox, driver: Memory };
     assert!(names(&second).contains("pool: true"));
     let _: Registry<Memory, _> = second.handle::<records::PaymentOutbox>(payments);
