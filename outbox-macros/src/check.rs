@@ -93,9 +93,10 @@ fn columns(input: &DeriveInput, record: &mut Record, refusals: &mut Refusals) {
         };
         if let Some(first) = record.column(column.role) {
             let message = format!(
-                "`{}` is the `{}` already: a record has one field of each role",
-                first.field,
-                column.role.key()
+                "the role `{}` belongs to the field `{}` already: a record has one field of each \
+                 role",
+                column.role.key(),
+                first.field
             );
             refusals.add(role_span, message);
             continue;
@@ -106,8 +107,9 @@ fn columns(input: &DeriveInput, record: &mut Record, refusals: &mut Refusals) {
             .find(|first| first.name == column.name)
         {
             let message = format!(
-                "`{}` is kept in the column `{}` already: each role needs a column of its own",
-                first.field, first.name
+                "the column `{}` belongs to the field `{}` already: each role needs a column of \
+                 its own",
+                first.name, first.field
             );
             refusals.add(column.field.span(), message);
         }
@@ -154,7 +156,7 @@ fn column(
             (Some(this), Some((first, _))) => refusals.misspelt(
                 item.span,
                 format!(
-                    "`{ident}` is the `{}` already: give `{}` to a field of its own",
+                    "`{ident}` has the role `{}` already: give `{}` to a field of its own",
                     first.key(),
                     this.key()
                 ),

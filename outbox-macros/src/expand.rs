@@ -38,13 +38,7 @@ fn impls(record: &Record, root: &TokenStream) -> TokenStream {
 /// `impl Record`.
 fn described(record: &Record, root: &TokenStream) -> TokenStream {
     let ident = &record.ident;
-    let mut generics = record.generics.clone();
-    if !generics.params.is_empty() {
-        // Such a struct was refused; that it may not be `'static` need not be said as well.
-        let bounds = parse_quote!(Self: ::core::marker::Send + ::core::marker::Sync + 'static);
-        generics.make_where_clause().predicates.push(bounds);
-    }
-    let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
+    let (impl_generics, ty_generics, where_clause) = record.generics.split_for_impl();
     let id = match record.column(Role::Id) {
         Some(column) => &column.ty,
         None => &parse_quote!(i64),

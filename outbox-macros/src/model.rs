@@ -2,7 +2,7 @@
 
 use heck::{ToKebabCase, ToLowerCamelCase, ToShoutySnakeCase, ToSnakeCase, ToUpperCamelCase};
 use proc_macro2::TokenStream;
-use syn::{DeriveInput, Generics, Ident, Type};
+use syn::{DeriveInput, GenericParam, Generics, Ident, Type, TypeParamBound, parse_quote};
 
 /// Stands for a name that was refused: the compiler gets to see it, a database never does.
 const REFUSED: &str = "refused";
@@ -23,6 +23,26 @@ pub(crate) struct Record {
     pub(crate) columns: Vec<Column>,
 }
 
+/// A record must be `'static`, and so on. A generic struct is refused as it is; that its parameters
+/// are not bounded need not be said as well.
+fn bounded(generics: &Generics) -> Generics {
+    let mut bounded = generics.clone();
+    for parameter in &mut bounded.params {
+        match parameter {
+            GenericParam::Lifetime(lifetime) => lifetime.bounds.push(parse_quote!('static)),
+            GenericParam::Type(ty) => {
+                ty.bounds.extend::<[TypeParamBound; 3]>([
+                    parse_quote!(::core::marker::Send),
+                    parse_quote!(::core::marker::Sync),
+                    parse_quote!('static),
+                ]);
+            }
+            GenericParam::Const(_) => {}
+        }
+    }
+    bounded
+}
+
 /// A field with a role.
 pub(crate) struct Column {
     pub(crate) role: Role,
@@ -37,7 +57,7 @@ impl Record {
     pub(crate) fn new(input: &DeriveInput, root: TokenStream) -> Self {
         Self {
             ident: input.ident.clone(),
-            generics: input.generics.clone(),
+            generics: bounded(&input.generics),
             root: Some(root),
             table: REFUSED.to_owned(),
             schema: None,

@@ -12,13 +12,15 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     let read = |input: ParseStream<'_>| {
         let root = bracket(input)?;
         let default_driver = bracket(input)?;
-        Entries::read(input).map(|entries| entries.emit(&root, &default_driver))
+        let (entries, refused) = Entries::read(input)?;
+        let driver = entries.driver.as_ref();
+        let driver = driver.map_or(default_driver, |driver| quote!(#driver));
+        Ok(match refused {
+            None => entries.emit(&root, &driver),
+            Some(refused) => entries.refuse(&driver, &refused),
+        })
     };
-    // In a block, several errors are one expression, and it has no type that could be a wrong one.
-    read.parse2(input).unwrap_or_else(|refused| {
-        let errors = refused.into_compile_error();
-        quote!({ #errors })
-    })
+    read.parse2(input).unwrap_or_else(Error::into_compile_error)
 }
 
 /// What the backend passes stays tokens: `$crate` is a path to the compiler alone.
@@ -44,7 +46,7 @@ struct Tracked {
 
 impl Entries {
     /// Reads to the end, and reports the mistakes of all entries together.
-    fn read(input: ParseStream<'_>) -> Result<Self> {
+    fn read(input: ParseStream<'_>) -> Result<(Self, Option<Error>)> {
         let mut entries = Self::default();
         let mut refused: Option<Error> = None;
         while !input.is_empty() {
@@ -66,7 +68,7 @@ impl Entries {
                 "a registry tracks at least one name: `outbox! { \"payments\" => PaymentOutbox }`",
             ));
         }
-        refused.map_or(Ok(entries), Err)
+        Ok((entries, refused))
     }
 
     fn entry(&mut self, input: ParseStream<'_>) -> Result<()> {
@@ -86,19 +88,20 @@ impl Entries {
             other => return Err(no_name(other.span())),
         };
         let text = name.value();
+        let arrow: Option<Token![=>]> = input.parse()?;
         let at_end = input.is_empty() || input.peek(Token![,]);
-        if input.parse::<Option<Token![=>]>>()?.is_none() {
+        if arrow.is_none() || at_end {
             let span = if at_end { name.span() } else { input.span() };
             let message =
                 format!("write the record type after `=>`: `\"{text}\" => PaymentOutbox`");
             return Err(Error::new(span, message));
         }
-        if input.is_empty() || input.peek(Token![,]) {
-            return Err(Error::new(name.span(), "expected a record type after `=>`"));
-        }
         let record: Type = input.parse()?;
         if text.is_empty() {
-            return Err(Error::new(name.span(), "a name is not empty"));
+            return Err(Error::new(
+                name.span(),
+                "a name cannot be empty: write the name that messages are published under",
+            ));
         }
         if let Some(first) = self.tracked.iter().find(|first| first.name.value() == text) {
             let first = &first.record;
@@ -133,11 +136,7 @@ impl Entries {
         Ok(())
     }
 
-    fn emit(&self, root: &TokenStream, default_driver: &TokenStream) -> TokenStream {
-        let driver = self
-            .driver
-            .as_ref()
-            .map_or(default_driver.clone(), |driver| quote!(#driver));
+    fn emit(&self, root: &TokenStream, driver: &TokenStream) -> TokenStream {
         let deferred = || quote!(deferred());
         let start = self
             .pool
@@ -157,6 +156,17 @@ impl Entries {
             tracks.extend(quote_spanned!(record.span()=> .track::<#record, #ty>()));
         }
         quote!({ #names #root::Outbox::<#driver>::#start #tracks })
+    }
+
+    /// An expression without a type, so that no later line complains about a wrong one. The types
+    /// that were read are mentioned: nobody is to remove their imports.
+    fn refuse(&self, driver: &TokenStream, refused: &Error) -> TokenStream {
+        let records = self.tracked.iter().map(|tracked| &tracked.record);
+        let errors = refused.to_compile_error();
+        quote!({
+            let _ = |_: (&#driver, #(&#records),*)| ();
+            #errors
+        })
     }
 }
 
@@ -180,23 +190,24 @@ fn no_name(span: Span) -> Error {
 mod tests {
     use quote::quote;
 
-    use super::{Entries, Result};
+    use super::{Entries, Error, Result};
     use proc_macro2::TokenStream;
     use syn::parse::Parser;
 
-    fn read(entries: TokenStream) -> Result<Entries> {
+    fn read(entries: TokenStream) -> Result<(Entries, Option<Error>)> {
         Entries::read.parse2(entries)
     }
 
     #[test]
     fn names_keep_their_order_and_settings_stand_anywhere() {
-        let entries = read(quote! {
+        let (entries, refused) = read(quote! {
             driver: Rusqlite,
             "refunds" => crate::records::Refund<u8, u16>,
             pool: build(1, 2),
             "payments" => PaymentOutbox,
         })
         .unwrap();
+        assert!(refused.is_none());
         let names: Vec<_> = entries.tracked.iter().map(|t| t.name.value()).collect();
         assert_eq!(names, ["refunds", "payments"]);
         assert!(entries.pool.is_some() && entries.driver.is_some());
@@ -204,10 +215,8 @@ mod tests {
 
     #[test]
     fn every_wrong_entry_is_reported() {
-        let refused = read(quote!("" => A, pol: 1, "payments" => A, 7 => A, "payments" => B));
-        let Err(refused) = refused else {
-            panic!("four entries are wrong");
-        };
-        assert_eq!(refused.into_iter().count(), 4);
+        let entries = quote!("" => A, pol: 1, "payments" => A, 7 => A, "payments" => B);
+        let (_, refused) = read(entries).unwrap();
+        assert_eq!(refused.unwrap().into_iter().count(), 4);
     }
 }

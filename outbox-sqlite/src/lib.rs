@@ -27,8 +27,13 @@ pub mod outbox {
     pub type DefaultDriver = crate::Sqlite;
 }
 
-/// The table of `schema.sql`: `CREATE` statements that may run at every start.
+/// The table of `schema.sql`, which keeps processed records: statements that may run at every
+/// start.
 pub const SCHEMA: &str = include_str!("../schema.sql");
+
+/// The table of `schema_delete.sql`, which deletes processed records: statements that may run at
+/// every start. It never gives an id twice: a message whose record is absent counts as processed.
+pub const SCHEMA_DELETE: &str = include_str!("../schema_delete.sql");
 
 /// Builds a registry: `outbox! { "payments" => PaymentOutbox, .. }`.
 ///

@@ -1,5 +1,10 @@
 //! Every statement, as text, once.
 
+#![allow(
+    clippy::large_types_passed_by_value,
+    reason = "texts are put together by the compiler"
+)]
+
 use std::marker::PhantomData;
 
 use outbox_core::{OutboxSpec, PAGE_ROWS, Record, Text};
@@ -117,7 +122,7 @@ const fn open_sizes(spec: OutboxSpec) -> Text {
             .push("), 0)"),
         None => text,
     };
-    in_order(and_open(of_page(text, spec), spec), spec)
+    in_order(of_page(text, spec), spec)
 }
 
 const fn open_records(spec: OutboxSpec) -> Text {
@@ -130,7 +135,7 @@ const fn open_records(spec: OutboxSpec) -> Text {
         Some(headers) => text.push(", ").quoted(headers),
         None => text,
     };
-    in_order(and_open(of_page(text, spec), spec), spec)
+    in_order(of_page(text, spec), spec)
 }
 
 const fn from(text: Text, spec: OutboxSpec) -> Text {
@@ -141,8 +146,9 @@ const fn from(text: Text, spec: OutboxSpec) -> Text {
     text.quoted(spec.table())
 }
 
-/// A parameter per row of a page. Those that are not bound are `NULL`, which no id equals. A range
-/// of ids would also read what was written since, between ids that are not ascending.
+/// The open ones of a page of ids, a parameter each. Those that are not bound are `NULL`, which no
+/// id equals. A range of ids would also read what was written since, where ids are not ascending.
+/// The plus keeps the planner from walking the index of open records for each page.
 const fn of_page(text: Text, spec: OutboxSpec) -> Text {
     let mut text = from(text.push(" FROM "), spec)
         .push(" WHERE ")
@@ -153,7 +159,10 @@ const fn of_page(text: Text, spec: OutboxSpec) -> Text {
         text = text.push(",?");
         parameter += 1;
     }
-    text.push(")")
+    match spec.processed_at_column() {
+        Some(processed_at) => text.push(") AND +").quoted(processed_at).push(" IS NULL"),
+        None => text.push(")"),
+    }
 }
 
 const fn and_open(text: Text, spec: OutboxSpec) -> Text {
@@ -167,4 +176,96 @@ const fn in_order(text: Text, spec: OutboxSpec) -> Text {
     text.push(" ORDER BY ")
         .quoted(spec.id_column())
         .push("; COMMIT")
+}
+
+#[cfg(all(test, feature = "sqlx"))]
+mod tests {
+    use outbox_core::conformance::StandRecord;
+    use sqlx::sqlite::SqliteConnection;
+    use sqlx::{AssertSqlSafe, Connection, Row};
+
+    use super::*;
+
+    async fn plan(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
+        let text = text
+            .trim_start_matches("BEGIN; ")
+            .trim_end_matches("; COMMIT");
+        let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {text}"));
+        let steps = sqlx::query(explain).fetch_all(conn).await.unwrap();
+        steps.iter().map(|step| step.get("detail")).collect()
+    }
+
+    /// A table of ten open records among many processed ones, whose statistics are known.
+    async fn table(sql: &str) -> SqliteConnection {
+        let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let numbers = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT 5000)";
+        let fill = format!(
+            "{sql};
+             INSERT INTO outbox (name, payload) {numbers} SELECT 'payments', x'00' FROM n;
+             ANALYZE;"
+        );
+        sqlx::raw_sql(AssertSqlSafe(fill))
+            .execute(&mut conn)
+            .await
+            .unwrap();
+        conn
+    }
+
+    async fn assert_no_scan<R: Record>(conn: &mut SqliteConnection) {
+        type S<R> = Sql<R>;
+        for text in [
+            S::<R>::INSERT,
+            S::<R>::FETCH,
+            S::<R>::MARK,
+            S::<R>::OPEN_IDS,
+            S::<R>::OPEN_SIZES,
+            S::<R>::OPEN_RECORDS,
+        ] {
+            let plan = plan(conn, text).await;
+            assert!(
+                plan.iter()
+                    .all(|step| !step.contains("SCAN") && !step.contains("TEMP B-TREE")),
+                "{text}: {plan:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn no_statement_scans_a_table_that_marks() {
+        let mut conn = table(include_str!("../schema.sql")).await;
+        let process = "UPDATE outbox SET processed_at = CURRENT_TIMESTAMP WHERE id > 10; ANALYZE";
+        sqlx::raw_sql(process).execute(&mut conn).await.unwrap();
+        assert_no_scan::<StandRecord>(&mut conn).await;
+        let ids = plan(&mut conn, Sql::<StandRecord>::OPEN_IDS).await;
+        assert!(
+            ids[0].contains("outbox_open"),
+            "by the index of open records: {ids:?}"
+        );
+        let count = "SELECT count(*) FROM outbox WHERE name = 'payments' AND processed_at IS NULL";
+        let count = plan(&mut conn, count).await;
+        assert!(
+            count[0].contains("outbox_open"),
+            "a backlog count too: {count:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn no_statement_scans_a_table_that_deletes() {
+        let mut conn = table(include_str!("../schema_delete.sql")).await;
+        assert_no_scan::<StandRecord<i64, true>>(&mut conn).await;
+    }
+
+    #[test]
+    fn identifiers_are_quoted() {
+        struct Odd;
+        impl Record for Odd {
+            type Id = i64;
+            const SPEC: OutboxSpec =
+                OutboxSpec::new("my \"table\"", "select", "name", "payload").schema("main");
+        }
+        assert_eq!(
+            Sql::<Odd>::FETCH,
+            r#"BEGIN; SELECT "name", FALSE FROM "main"."my ""table""" WHERE "select" = ?1; COMMIT"#
+        );
+    }
 }

@@ -9,11 +9,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::time::timeout;
 
+use crate::error::Error;
 use crate::handlers::Checkout;
 use crate::http::Health;
-
-/// Whatever went wrong.
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// The longest that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);

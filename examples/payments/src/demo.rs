@@ -14,7 +14,8 @@ use tokio::time::{Instant, sleep};
 
 use self::folder::Folder;
 use self::instance::Instance;
-use crate::client::{Client, Error};
+use crate::client::Client;
+use crate::error::Error;
 use crate::handlers::Checkout;
 use crate::record::PaymentOutbox;
 
@@ -72,24 +73,23 @@ async fn kill_in_the_middle(folder: &Folder) -> Result<usize, Error> {
     );
 
     let database = SqlitePool::connect(&folder.database()).await?;
-    let open = open(&records(&database).await?);
+    let open = async || {
+        let is_open = |record: &&PaymentOutbox| record.processed_at.is_none();
+        let open = records(&database).await?.iter().filter(is_open).count();
+        Ok::<_, Error>(open)
+    };
+    let left = open().await?;
     let service = Instance::start(folder).await?;
-    println!("started the service again, it found {open} open records");
+    println!("started the service again, it found {left} open records");
 
     let unanswered: VecDeque<u64> = (1..=ORDERS).filter(|id| !accepted.contains(id)).collect();
-    println!(
-        "posting the {} checkouts that got no answer again",
-        unanswered.len()
-    );
+    println!("posting the {} checkouts that got no 202", unanswered.len());
     let mut answers = post(unanswered, &service.client);
     while let Some((order, answer)) = answers.recv().await {
         answer?;
         accepted.insert(order);
     }
-    let closed = eventually("the end of the backlog", async || {
-        Ok(self::open(&records(&database).await?) == 0)
-    });
-    let closed = closed.await;
+    let closed = eventually("the end of the backlog", async || Ok(open().await? == 0)).await;
     service.kill().await?;
 
     let shipped = folder.shipped()?;
@@ -137,11 +137,6 @@ async fn records(database: &SqlitePool) -> sqlx::Result<Vec<PaymentOutbox>> {
     sqlx::query_as("SELECT * FROM outbox")
         .fetch_all(database)
         .await
-}
-
-fn open(records: &[PaymentOutbox]) -> usize {
-    let is_open = |record: &&PaymentOutbox| record.processed_at.is_none();
-    records.iter().filter(is_open).count()
 }
 
 /// Asks until the answer is yes.

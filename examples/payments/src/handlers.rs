@@ -43,8 +43,8 @@ impl From<Checkout> for Payment {
 }
 
 /// Takes the payment of a checkout that came in over the broker.
-// By default a panic stops the service, and a message that comes back at the next start stops it
-// again. With `drop` it costs that one message its turn, and the others are handled.
+// By default a panic stops the service, and a message that panics again stops it at every start.
+// With `drop` a panic costs one message its turn, and the others are handled.
 #[subscriber("checkout", reply, on_failure(panic = drop))]
 pub(crate) async fn take_payment(checkout: &Checkout) -> Payment {
     tracing::info!(checkout.order, checkout.amount, "paid");

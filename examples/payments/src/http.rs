@@ -1,6 +1,5 @@
 //! The HTTP side: a checkout is accepted once the record of its payment is there.
 
-use std::error::Error;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -14,6 +13,7 @@ use ruststream::runtime::HealthProbe;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
+use crate::error::{Error, with_causes};
 use crate::handlers::{Checkout, Payment};
 use crate::record::PaymentOutbox;
 use crate::service::{Settings, service};
@@ -30,19 +30,17 @@ pub struct Health {
     pub ready: bool,
 }
 
-/// Runs the service with its HTTP endpoint until Ctrl+C.
+/// Runs the service with its HTTP endpoint at `listen` until Ctrl+C, or until the service stops.
 ///
 /// # Errors
 ///
-/// The service did not start, or did not stop cleanly.
-pub async fn serve(
-    settings: Settings,
-    listener: TcpListener,
-) -> Result<(), Box<dyn Error + Send + Sync>> {
+/// The service or the endpoint did not start, or did not stop cleanly.
+pub async fn serve(settings: Settings, listen: &str) -> Result<(), Error> {
     let service = service(settings);
     let running = service.app.start().await?;
     let publisher = running.publisher(service.publisher).await?;
     let router = router(service.tracking.wrap(publisher), running.health());
+    let listener = TcpListener::bind(listen).await?;
     println!("listening on http://{}", listener.local_addr()?);
     let stopping = running.stopping();
     axum::serve(listener, router)
@@ -73,7 +71,7 @@ async fn checkout(
     let payment = Payment::from(checkout);
     match payments.message(&payment).publish().await {
         Ok(()) => Ok(StatusCode::ACCEPTED),
-        Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, told(&error))),
+        Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, with_causes(&error))),
     }
 }
 
@@ -87,15 +85,4 @@ async fn report(State(health): State<HealthProbe>) -> (StatusCode, Json<Health>)
     };
     let outbox = outbox::is_on();
     (status, Json(Health { outbox, ready }))
-}
-
-/// The error with its causes.
-fn told(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

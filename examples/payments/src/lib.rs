@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod demo;
+pub mod error;
 pub mod handlers;
 pub mod http;
 pub mod record;

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use payments::client::Error;
+use payments::error::{Error, with_causes};
 use payments::service::Settings;
 use payments::{demo, http};
-use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
 /// A payment service whose messages are not lost.
@@ -36,25 +35,31 @@ enum Command {
 }
 
 #[tokio::main]
-async fn main() -> Result<ExitCode, Error> {
-    match Cli::parse().command {
+async fn main() -> ExitCode {
+    let done = match Cli::parse().command {
         Command::Run {
             database,
             listen,
             log,
-        } => {
-            let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-            tracing_subscriber::fmt()
-                .with_env_filter(filter)
-                .with_writer(std::io::stderr)
-                .init();
-            let listener = TcpListener::bind(&listen).await?;
-            http::serve(Settings { database, log }, listener).await?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Demo => {
-            let lost = demo::run().await?;
-            Ok(ExitCode::from(u8::from(lost > 0)))
+        } => run(Settings { database, log }, &listen).await,
+        Command::Demo => demo::run().await.map(|lost| lost == 0),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {}", with_causes(&*error));
+            ExitCode::FAILURE
         }
     }
+}
+
+async fn run(settings: Settings, listen: &str) -> Result<bool, Error> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    http::serve(settings, listen).await?;
+    Ok(true)
 }

@@ -233,6 +233,14 @@ impl<S: Stand> Service<S> {
             .expect("the app is gone")
     }
 
+    /// Asserts that nothing was sent to `name` that no handler got yet: a message that is sent now
+    /// is the next one.
+    pub async fn assert_nothing_sent(&mut self, name: &str) {
+        self.send(name, b"after", HeaderMap::new()).await;
+        let next = self.next().await;
+        assert_eq!(next.payload, b"after", "a message was sent: {next:?}");
+    }
+
     /// Stops the service, which drains its handlers, and returns what they got beside.
     pub async fn stop(mut self) -> Vec<Delivery> {
         self.app.shutdown().await.unwrap();

@@ -2,6 +2,7 @@
 
 use outbox_core::conformance::Memory;
 use outbox_macros::SqliteOutbox as Outbox;
+use ruststream::memory::prelude::*;
 
 // What a backend crate offers as `outbox!`.
 macro_rules! outbox {
@@ -25,9 +26,14 @@ fn main() {
     let tracking = outbox! {
         "payments" => PaymentOutbox
     };
-    let _ = (
-        tracking.layer(),
-        tracking.publish_layer(),
-        tracking.handle::<PaymentOutbox>("payments"),
-    );
+
+    // Whatever uses the registry is silent: one mistake, one error.
+    let _ = tracking.handle::<PaymentOutbox>("payments");
+    let _ = tracking.wrap(MemoryBroker::new().publisher());
+    let _ = RustStream::new(AppInfo::new("payments", "0.1.0"))
+        .layer(tracking.layer())
+        .publish_layer(tracking.publish_layer())
+        .with_broker(MemoryBroker::new(), |b| {
+            b.after_startup(Publish, tracking.republish());
+        });
 }

@@ -3,6 +3,7 @@
 use outbox_core::Outbox as Registry;
 use outbox_core::conformance::Memory;
 use outbox_macros::SqliteOutbox as Outbox;
+use ruststream::memory::prelude::*;
 
 #[derive(Outbox)]
 #[outbox(crate = "outbox_core", table = "outbox")]
@@ -17,9 +18,14 @@ struct PaymentOutbox {
 
 fn main() {
     let tracking = Registry::<Memory>::deferred().register::<PaymentOutbox>("payments");
-    let _ = (
-        tracking.layer(),
-        tracking.publish_layer(),
-        tracking.handle::<PaymentOutbox>("payments"),
-    );
+
+    // Whatever uses the registry is silent: one mistake, one error.
+    let _ = tracking.handle::<PaymentOutbox>("payments");
+    let _ = tracking.wrap(MemoryBroker::new().publisher());
+    let _ = RustStream::new(AppInfo::new("payments", "0.1.0"))
+        .layer(tracking.layer())
+        .publish_layer(tracking.publish_layer())
+        .with_broker(MemoryBroker::new(), |b| {
+            b.after_startup(Publish, tracking.republish());
+        });
 }

@@ -1,6 +1,6 @@
 //! A SQLite file for one test, looked at and broken through a connection of its own.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use std::fmt::Display;
 use std::marker::PhantomData;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use crate::client::Error;
+use crate::error::Error;
 
 /// The folder that every instance of the service works in.
 pub(super) struct Folder(TempDir);

@@ -10,7 +10,8 @@ use tokio::time::timeout;
 
 use super::PATIENCE;
 use super::folder::Folder;
-use crate::client::{Client, Error};
+use crate::client::Client;
+use crate::error::Error;
 
 /// A running service. It dies with the demo.
 pub(super) struct Instance {
