@@ -18,9 +18,10 @@ macro_rules! conformance {
             publish::a_lock_released_within_the_bound_is_waited_for,
             publish::a_forwarded_id_becomes_a_record_of_its_own,
             publish::a_handler_that_forwards_its_headers_records_each_message,
-            publish::a_publish_on_an_exhausted_pool_fails_within_the_timeout,
-            publish::somebodys_open_transaction_does_not_swallow_the_record,
-            publish::a_publish_cancelled_anywhere_leaves_the_pool_clean,
+            connections::a_publish_on_an_exhausted_pool_fails_within_the_timeout,
+            connections::somebodys_open_transaction_does_not_swallow_the_record,
+            connections::a_publish_cancelled_anywhere_leaves_the_pool_clean,
+            connections::a_handler_that_computes_on_its_own_thread_holds_no_connection,
         }
     };
     ($position:ident $stand:ty; $($topic:ident :: $case:ident),* $(,)?) => {

@@ -15,6 +15,7 @@ mod memory;
 mod service;
 mod stand;
 
+pub mod connections;
 pub mod publish;
 
 pub use logs::Logs;

@@ -345,6 +345,11 @@ impl<S: Stand> Builder<S> {
                         b.include(handler).out(DefaultSlot, Publish).build();
                     }
                 }
+                if self.mounted {
+                    let handler = handle.name("reports").on_failure(policies);
+                    let on_a_thread = handler.threads(nonzero!(1));
+                    b.include(on_a_thread).out(DefaultSlot, Publish).build();
+                }
                 if self.republish {
                     b.after_startup(Publish, outbox.republish());
                 }

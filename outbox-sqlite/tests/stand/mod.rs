@@ -117,7 +117,7 @@ where
 
     async fn pool(&self, size: u32) -> SqlitePool {
         let options = SqlitePoolOptions::new().max_connections(size);
-        options.connect_with(self.options()).await.unwrap()
+        options.connect_lazy_with(self.options())
     }
 
     async fn rows(&self) -> Vec<Row> {
