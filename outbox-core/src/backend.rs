@@ -105,12 +105,11 @@ pub trait Statements<R: Record>: Backend {
         msg: &OutgoingMessage<'_>,
     ) -> impl Future<Output = Result<R::Id, Self::Error>> + Send;
 
-    /// Reads the record's state by its primary key, outside any transaction: it sees what is
-    /// committed now.
+    /// Reads the record's state by its primary key, inside a transaction or outside.
     ///
     /// # Errors
     ///
-    /// Whatever the database answers; that the connection came with an open transaction, too.
+    /// Whatever the database answers.
     fn fetch(
         conn: &mut Self::Connection,
         id: &R::Id,

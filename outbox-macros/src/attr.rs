@@ -51,9 +51,8 @@ impl List {
             Meta::Path(_) => Vec::new(),
             Meta::List(list) => NestedMeta::parse_meta_list(list.tokens.clone())?,
             Meta::NameValue(pair) => {
-                return Err(
-                    Error::custom(format!("write `#[{name}(..)]`")).with_span(&pair.value.span())
-                );
+                let message = format!("`{name}` takes a list: write `#[{name}(..)]`");
+                return Err(Error::custom(message).with_span(&pair.value.span()));
             }
         };
         Ok(Self {

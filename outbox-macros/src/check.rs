@@ -149,7 +149,13 @@ fn column(
     for item in &list.items {
         match (Role::of(&item.key), role) {
             (Some(this), None) => {
-                refusals.flag(item);
+                if !matches!(item.value, Value::None) {
+                    let message = format!(
+                        "`{}` takes no value: a column is named by `column = \"..\"` beside it",
+                        this.key()
+                    );
+                    refusals.add(item.span, message);
+                }
                 role = Some((this, item.span));
             }
             (Some(this), Some((first, _))) if this == first => refusals.twice(item),

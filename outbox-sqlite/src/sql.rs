@@ -26,7 +26,7 @@ pub(crate) fn readers_hold_up_commits(journal_mode: &str) -> bool {
 
 /// The statements of a record type.
 ///
-/// Each read is a transaction of its own that it begins itself: on a connection that came with
+/// Each read of the start is a transaction that it begins itself: on a connection that came with
 /// somebody's open transaction it fails, where it would otherwise see what that transaction sees.
 pub(crate) struct Sql<R>(PhantomData<R>);
 
@@ -65,7 +65,7 @@ const fn insert(spec: OutboxSpec) -> Text {
 
 const fn fetch(spec: OutboxSpec) -> Text {
     let text = Text::new()
-        .push("BEGIN; SELECT ")
+        .push("SELECT ")
         .quoted(spec.name_column())
         .push(", ");
     let text = match spec.processed_at_column() {
@@ -75,7 +75,7 @@ const fn fetch(spec: OutboxSpec) -> Text {
     from(text, spec)
         .push(" WHERE ")
         .quoted(spec.id_column())
-        .push(" = ?1; COMMIT")
+        .push(" = ?1")
 }
 
 const fn mark(spec: OutboxSpec) -> Text {
@@ -265,7 +265,7 @@ mod tests {
         }
         assert_eq!(
             Sql::<Odd>::FETCH,
-            r#"BEGIN; SELECT "name", FALSE FROM "main"."my ""table""" WHERE "select" = ?1; COMMIT"#
+            r#"SELECT "name", FALSE FROM "main"."my ""table""" WHERE "select" = ?1"#
         );
     }
 }

@@ -149,8 +149,10 @@ pub struct MemoryConnection {
 
 #[derive(Debug)]
 struct Transaction {
-    /// The write lock, unless the transaction has only read.
+    /// The write lock, of a transaction that may write.
     writer: Option<OwnedSemaphorePermit>,
+    /// The rows as they were, for a transaction that was begun by hand.
+    snapshot: Option<BTreeMap<u64, MemoryRow>>,
     writes: Vec<Write>,
 }
 
@@ -171,6 +173,7 @@ impl MemoryConnection {
         self.outside()?;
         self.transaction = Some(Transaction {
             writer: None,
+            snapshot: Some(self.database.table().rows.clone()),
             writes: Vec::new(),
         });
         Ok(())
@@ -273,6 +276,7 @@ impl Backend for Memory {
         let writer = Arc::clone(&conn.database.writer).acquire_owned().await?;
         conn.transaction = Some(Transaction {
             writer: Some(writer),
+            snapshot: None,
             writes: Vec::new(),
         });
         Ok(())
@@ -344,10 +348,14 @@ impl<R: Record> Statements<R> for Memory {
     }
 
     async fn fetch(conn: &mut MemoryConnection, id: &R::Id) -> Result<Option<Stored>, MemoryError> {
-        conn.outside()?;
         let id = id.to_string();
         let table = conn.database.table();
-        let row = table.visible()?.values().find(|row| row.id == id);
+        let snapshot = conn
+            .transaction
+            .as_ref()
+            .and_then(|begun| begun.snapshot.as_ref());
+        let rows = snapshot.map_or_else(|| table.visible(), Ok)?;
+        let row = rows.values().find(|row| row.id == id);
         Ok(row.map(|row| Stored {
             name: row.name.clone(),
             processed: row.processed,

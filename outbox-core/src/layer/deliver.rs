@@ -7,7 +7,7 @@ use tokio::time::timeout_at;
 use crate::connection::{Database, Failure, read};
 use crate::registry::{Names, Registered, Visit, Walk};
 use crate::settings::Settings;
-use crate::{Backend, Mark, OUTBOX_ID_HEADER, Outbox, Publish, Statements, TARGET};
+use crate::{Backend, Mark, OUTBOX_ID_HEADER, Outbox, Publish, Record, Statements, Stored, TARGET};
 
 /// The subscription layer of an [`Outbox`]: see [`Outbox::layer`].
 #[derive(Debug, Clone)]
@@ -266,6 +266,10 @@ impl<B: Backend> Visit<B> for Fetch<'_, B> {
         ))
         .await?;
         let deletes = R::SPEC.processed_at_column().is_none();
+        let stored = match stored {
+            None if deletes => self.look_again::<R>(&id).await?,
+            stored => stored,
+        };
         Ok(match stored {
             Some(stored) if stored.name != self.name => Found::OtherName(stored.name),
             Some(stored) if stored.processed => Found::Processed,
@@ -273,6 +277,22 @@ impl<B: Backend> Visit<B> for Fetch<'_, B> {
             None if deletes => Found::Processed,
             None => Found::Absent,
         })
+    }
+}
+
+impl<B: Backend> Fetch<'_, B> {
+    /// Reads the record inside a transaction of the outbox's own. Where absent means processed, an
+    /// absent record is looked for twice: the first connection may have come with somebody's open
+    /// transaction, whose snapshot is older than the record.
+    async fn look_again<R>(&self, id: &R::Id) -> Result<Option<Stored>, Failure<B>>
+    where
+        R: Record,
+        B: Statements<R>,
+    {
+        let mut transaction = self.database.begin(self.settings).await?;
+        let deadline = transaction.deadline;
+        let stored = timeout_at(deadline, B::fetch(&mut transaction.connection, id)).await;
+        transaction.finish(stored).await
     }
 }
 

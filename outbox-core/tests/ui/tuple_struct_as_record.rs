@@ -6,7 +6,11 @@ use outbox_macros::SqliteOutbox as Outbox;
 
 #[derive(Outbox)]
 #[outbox(crate = "outbox_core", publish, table = "outbox")]
-struct PaymentOutbox(#[field(id)] i64, #[field(name)] String, #[field(payload)] Vec<u8>);
+struct PaymentOutbox(
+    #[field(id)] i64,
+    #[field(name)] String,
+    #[field(payload)] Vec<u8>,
+);
 
 fn main() {
     // The refused record is used: only the refusal may be reported.

@@ -88,16 +88,17 @@ where
     }
 
     async fn fetch(conn: &mut SqliteConnection, id: &R::Id) -> sqlx::Result<Option<Stored>> {
-        let mut stored = None;
-        // Read to the end: the last row is followed by the commit.
-        let mut rows = sqlx::query(Sql::<R>::FETCH).bind(id).fetch(conn);
-        while let Some(row) = rows.try_next().await? {
-            stored = Some(Stored {
+        let row = sqlx::query(Sql::<R>::FETCH)
+            .bind(id)
+            .fetch_optional(conn)
+            .await?;
+        let stored = |row: SqliteRow| {
+            Ok(Stored {
                 name: row.try_get(0)?,
                 processed: row.try_get(1)?,
-            });
-        }
-        Ok(stored)
+            })
+        };
+        row.map(stored).transpose()
     }
 
     async fn mark(conn: &mut SqliteConnection, id: &R::Id) -> sqlx::Result<bool> {

@@ -1,7 +1,7 @@
 //! A name as a type is tracked twice.
 
-use outbox_core::{Outbox as Registry, TrackedName};
 use outbox_core::conformance::Memory;
+use outbox_core::{Outbox as Registry, TrackedName};
 use outbox_macros::SqliteOutbox as Outbox;
 
 #[derive(Outbox)]

@@ -31,7 +31,12 @@ record!(SqliteOutbox, ByPath, "crate::backend");
 record!(PostgresOutbox, ByNearPath, "self::backend");
 
 fn main() {
-    for spec in [ByCrate::SPEC, ByCrateFromTheRoot::SPEC, ByPath::SPEC, ByNearPath::SPEC] {
+    for spec in [
+        ByCrate::SPEC,
+        ByCrateFromTheRoot::SPEC,
+        ByPath::SPEC,
+        ByNearPath::SPEC,
+    ] {
         assert_eq!(spec.table(), "outbox");
     }
 }

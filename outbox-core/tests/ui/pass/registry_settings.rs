@@ -2,8 +2,8 @@
 
 #![deny(warnings, missing_docs, unused_qualifications)]
 
-use outbox_core::conformance::{Memory, MemoryPool};
 use outbox_core::Outbox as Registry;
+use outbox_core::conformance::{Memory, MemoryPool};
 use outbox_macros::SqliteOutbox as Outbox;
 
 mod records {
@@ -46,7 +46,8 @@ fn main() {
     assert!(first.contains("pool: false"), "{first}");
 
     let pool = MemoryPool::new(1);
-    let second = outbox! { pool: pool.clone(), "payments" => records::PaymentOutbox, driver: Memory };
+    let second =
+        outbox! { pool: pool.clone(), "payments" => records::PaymentOutbox, driver: Memory };
     assert!(names(&second).contains("pool: true"));
     let _: Registry<Memory, _> = second.handle::<records::PaymentOutbox>(payments);
 }
