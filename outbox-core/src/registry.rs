@@ -124,7 +124,7 @@ impl<R, L: Clone, N> Clone for Node<R, L, N> {
     }
 }
 
-impl<R: Record, L: Names, N: KnownName> Names for Node<R, L, N> {
+impl<R: 'static, L: Names, N: KnownName> Names for Node<R, L, N> {
     const KNOWN: Option<&'static Known> = match N::KNOWN {
         Some(name) => Some(&Known {
             name,

@@ -35,7 +35,7 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # Examples
 ///
-/// ```ignore
+/// ```text
 /// #[derive(Outbox)]
 /// #[outbox(table = "outbox", publish)]
 /// struct PaymentOutbox {
@@ -67,7 +67,7 @@ pub fn derive_postgres_outbox(input: TokenStream) -> TokenStream {
 ///
 /// # Examples
 ///
-/// ```ignore
+/// ```text
 /// macro_rules! outbox {
 ///     ($($t:tt)*) => {
 ///         $crate::private::registry!([$crate::private] [$crate::outbox::DefaultDriver] $($t)*)
