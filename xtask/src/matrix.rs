@@ -15,6 +15,7 @@ use crate::Result;
 /// Every stand. A new driver is a new block of rows here: its tests, and its build alone.
 const ROWS: &[Row] = &[
     Row::tests("core + macros", Switch::On, CORE),
+    Row::tests("core", Switch::Off, CORE_SWITCH),
     Row::tests("sqlite/sqlx", Switch::On, &["-p", "outbox-sqlite"]),
     Row::tests("sqlite/sqlx", Switch::Off, SQLITE_SWITCH),
     Row::build("sqlite/sqlx alone", SQLITE_SQLX),
@@ -25,6 +26,7 @@ const ROWS: &[Row] = &[
 ];
 
 const CORE: &[&str] = &["-p", "outbox-core", "-p", "outbox-macros", "--all-features"];
+const CORE_SWITCH: &[&str] = &["-p", "outbox-core", "--all-features"];
 const SQLITE_BARE: &[&str] = &["-p", "outbox-sqlite", "--no-default-features"];
 // Without the feature there is no switch to be off.
 const SQLITE_SWITCH: &[&str] = &["-p", "outbox-sqlite", "-F", "testing"];

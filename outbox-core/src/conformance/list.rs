@@ -23,6 +23,9 @@ macro_rules! conformance {
             connections::a_publish_cancelled_anywhere_leaves_the_pool_clean,
             connections::a_handler_that_computes_on_its_own_thread_holds_no_connection,
         }
+        $crate::conformance! { off $stand;
+            switch::switch_off_nothing_is_recorded_marked_or_sent_again,
+        }
     };
     ($position:ident $stand:ty; $($topic:ident :: $case:ident),* $(,)?) => {
         $(

@@ -17,6 +17,7 @@ mod stand;
 
 pub mod connections;
 pub mod publish;
+pub mod switch;
 
 pub use logs::Logs;
 pub use memory::{Memory, MemoryAcquired, MemoryConnection, MemoryError, MemoryPool};
