@@ -16,8 +16,8 @@ use crate::{OpenIds, OpenRecords, Record, Stored};
 /// A backend makes no decision: it retries nothing, logs nothing, and leaves every rule of the
 /// outbox to this crate. It passes the suite behind the feature `conformance`.
 ///
-/// The future of any method may be dropped at any await. The connection is then discarded, so a
-/// method needs no cleanup of its own.
+/// Each method fails with whatever the database answers. Its future may be dropped at any await: the
+/// connection is then discarded, so a method needs no cleanup of its own.
 pub trait Backend: Copy + Debug + Send + Sync + 'static {
     /// What the driver is called in errors.
     const NAME: &'static str;
@@ -35,10 +35,6 @@ pub trait Backend: Copy + Debug + Send + Sync + 'static {
     type Error: StdError + Send + Sync + 'static;
 
     /// Takes a connection from the pool, waiting as long as the pool does.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the pool answers.
     fn acquire(
         pool: &Self::Pool,
     ) -> impl Future<Output = Result<Self::Acquired, Self::Error>> + Send;
@@ -86,7 +82,8 @@ pub trait Backend: Copy + Debug + Send + Sync + 'static {
 ///
 /// The driver is the implementor, not the record, so that a backend crate can write one
 /// implementation for every record: `impl<R: Record> Statements<R> for Sqlite where R::Id: ..`.
-/// Each method runs a constant text put together from [`Record::SPEC`].
+/// Each method runs a constant text put together from [`Record::SPEC`], and fails with whatever the
+/// database answers.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot run the statements of `{R}`",
     note = "the driver must be able to bind and read the record's id: use `i64`, `uuid::Uuid`, \
@@ -96,20 +93,12 @@ pub trait Backend: Copy + Debug + Send + Sync + 'static {
 )]
 pub trait Statements<R: Record>: Backend {
     /// Inserts a record of `msg` and returns the id that the database gave it.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the database answers.
     fn insert(
         conn: &mut Self::Connection,
         msg: &OutgoingMessage<'_>,
     ) -> impl Future<Output = Result<R::Id, Self::Error>> + Send;
 
     /// Reads the record's state by its primary key, inside a transaction or outside.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the database answers.
     fn fetch(
         conn: &mut Self::Connection,
         id: &R::Id,
@@ -118,10 +107,6 @@ pub trait Statements<R: Record>: Backend {
     /// Closes an open record, by its primary key: writes the database's clock into
     /// `processed_at`, or deletes the row where the table has no such column. Returns whether an
     /// open record was there.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the database answers.
     fn mark(
         conn: &mut Self::Connection,
         id: &R::Id,
@@ -129,10 +114,6 @@ pub trait Statements<R: Record>: Backend {
 
     /// The ids of the open records of `name`, ascending. The rows are streamed: memory grows by
     /// the ids alone.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the database answers.
     fn open_ids(
         conn: &mut Self::Connection,
         name: &str,
@@ -140,10 +121,6 @@ pub trait Statements<R: Record>: Backend {
 
     /// Those of `ids` that are still open, ascending, each with the bytes of its payload and
     /// headers: how many of them fit a page. `ids` are at most [`PAGE_ROWS`].
-    ///
-    /// # Errors
-    ///
-    /// Whatever the database answers.
     fn open_sizes(
         conn: &mut Self::Connection,
         ids: &[R::Id],
@@ -151,10 +128,6 @@ pub trait Statements<R: Record>: Backend {
 
     /// Those of `ids` that are still open, ascending. A row that cannot be read is an
     /// `Err` in its place. `ids` are at most [`PAGE_ROWS`].
-    ///
-    /// # Errors
-    ///
-    /// Whatever the database answers.
     fn open_records(
         conn: &mut Self::Connection,
         ids: &[R::Id],
