@@ -229,8 +229,12 @@ impl<B: Backend, L: Names> Outbox<B, L> {
 
     /// A publisher for use outside handlers that records tracked messages before it sends them.
     /// Names that are not registered pass.
+    ///
+    /// `Ok` means that the record is committed and the message was handed to the broker's
+    /// publisher. A publish whose future is dropped may leave a record that only the next start
+    /// sends: where a client may hang up, as in an HTTP endpoint, publish in a task of its own.
     #[must_use]
-    pub fn wrap<P: Publisher>(&self, publisher: P) -> TrackedPublisher<P, B, L> {
+    pub fn wrap<P: Publisher>(&self, publisher: P) -> TrackedPublisher<P, Self> {
         TrackedPublisher::new(publisher, self.clone())
     }
 
@@ -240,7 +244,7 @@ impl<B: Backend, L: Names> Outbox<B, L> {
     /// It takes the ids that are open when it begins, and reads their messages in pages; it holds
     /// no connection while it sends. It stays at most
     /// [`republish_window`](Self::republish_window) records ahead of this process's handlers.
-    /// What it sends is the stored payload, the stored headers and the id: publish options (a
+    /// The service is up once the backlog is sent. What it sends is the stored payload, the stored headers and the id: publish options (a
     /// partition key, a delay) are not stored.
     ///
     /// The hook fails with [`OutboxError::NotRepublished`] after it has tried every record, or at

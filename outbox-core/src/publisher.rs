@@ -3,25 +3,26 @@
 use ruststream::{HeaderMap, OutgoingFor, OutgoingMessage, Publisher};
 
 use crate::error::OutboxError;
-use crate::registry::{Names, Walk};
+use crate::registry::Walk;
 use crate::{Backend, Outbox};
 
 /// A publisher that records tracked messages before it sends them: see [`Outbox::wrap`].
 ///
-/// A message that carries an id header in gets a record and an id of its own.
+/// A message that carries an id header in gets a record and an id of its own. Its type can be
+/// written down over a [`Handle`](crate::Handle): `TrackedPublisher<P, Handle<B, R>>`.
 #[derive(Debug, Clone)]
-pub struct TrackedPublisher<P, B: Backend, L: Names> {
+pub struct TrackedPublisher<P, O> {
     publisher: P,
-    outbox: Outbox<B, L>,
+    outbox: O,
 }
 
-impl<P, B: Backend, L: Names> TrackedPublisher<P, B, L> {
-    pub(crate) fn new(publisher: P, outbox: Outbox<B, L>) -> Self {
+impl<P, O> TrackedPublisher<P, O> {
+    pub(crate) fn new(publisher: P, outbox: O) -> Self {
         Self { publisher, outbox }
     }
 }
 
-impl<P: Publisher, B: Backend, L: Walk<B>> Publisher for TrackedPublisher<P, B, L> {
+impl<P: Publisher, B: Backend, L: Walk<B>> Publisher for TrackedPublisher<P, Outbox<B, L>> {
     type Payload = P::Payload;
     type Error = TrackedPublisherError<P::Error>;
     type Options = P::Options;

@@ -279,7 +279,9 @@ impl Window<'_> {
                 name = self.name,
                 window,
                 ?patience,
-                "none of the records that the start sent was taken up in this process, so the                  receiver is elsewhere: the start goes on in windows with that pause between them",
+                "none of the records that the start sent was taken up in this process: the receiver \
+                 is elsewhere, or the outbox's `layer` was not added; the start goes on in windows \
+                 with that pause between them",
             );
         }
     }
@@ -310,7 +312,7 @@ impl Progress {
                 name,
                 done = self.read,
                 open = self.open,
-                "sending open records again",
+                "open records sent again",
             );
         }
     }

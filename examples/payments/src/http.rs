@@ -19,7 +19,8 @@ use crate::record::PaymentOutbox;
 use crate::service::{Settings, service};
 
 /// What publishes payments outside the handlers.
-pub type Payments = outbox::TrackedPublisher<MemoryPublisher, Sqlite, outbox::Node<PaymentOutbox>>;
+pub type Payments =
+    outbox::TrackedPublisher<MemoryPublisher, outbox::Handle<Sqlite, PaymentOutbox>>;
 
 /// What `GET /health` answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,10 +69,17 @@ async fn checkout(
     State(payments): State<Arc<Payments>>,
     Json(checkout): Json<Checkout>,
 ) -> Result<StatusCode, (StatusCode, String)> {
-    let payment = Payment::from(checkout);
-    match payments.message(&payment).publish().await {
-        Ok(()) => Ok(StatusCode::ACCEPTED),
-        Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, with_causes(&error))),
+    // In a task of its own: a client that hangs up would drop this future, perhaps between the
+    // record and the send.
+    let publish = tokio::spawn(async move {
+        let payment = Payment::from(checkout);
+        let published = payments.message(&payment).publish().await;
+        published.map_err(|error| with_causes(&error))
+    });
+    match publish.await {
+        Ok(Ok(())) => Ok(StatusCode::ACCEPTED),
+        Ok(Err(error)) => Err((StatusCode::SERVICE_UNAVAILABLE, error)),
+        Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
     }
 }
 

@@ -117,7 +117,7 @@ pub async fn a_handler_that_computes_on_its_own_thread_holds_no_connection<S: St
                 released
                     .lock()
                     .unwrap()
-                    .recv_timeout(Duration::from_secs(60))
+                    .recv_timeout(Duration::from_mins(1))
                     .unwrap();
                 HandlerOutcome::ack()
             })

@@ -27,11 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub type Registry<S> =
     Outbox<<S as Stand>::Backend, Node<<S as Stand>::Record, Node<<S as Stand>::Record>>>;
 
-type Publishing<S> = TrackedPublisher<
-    MemoryPublisher,
-    <S as Stand>::Backend,
-    Node<<S as Stand>::Record, Node<<S as Stand>::Record>>,
->;
+type Publishing<S> = TrackedPublisher<MemoryPublisher, Registry<S>>;
 
 type Handling<'a> = Pin<Box<dyn Future<Output = HandlerOutcome> + Send + 'a>>;
 
@@ -79,8 +75,8 @@ pub async fn publish(
     headers: HeaderMap,
 ) -> Result<(), String> {
     let msg = OutgoingMessage::new(name, payload).with_headers(headers);
-    let published = publisher.publish(msg, None).await;
-    published.map_err(|error| Chain(&error).to_string())
+    let sent = publisher.publish(msg, None).await;
+    sent.map_err(|error| Chain(&error).to_string())
 }
 
 /// A publisher of a broker that refuses every message.
