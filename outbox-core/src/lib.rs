@@ -20,6 +20,10 @@ mod recording;
 
 mod layer;
 
+mod retry;
+
+mod handlers;
+
 mod publisher;
 
 mod pace;

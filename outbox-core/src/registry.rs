@@ -6,7 +6,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::handlers::Handlers;
 use crate::pace::Pace;
+use crate::retry::Retries;
 use crate::{Backend, Mark, Publish, Record, Statements};
 
 /// A name that is tracked, as a type: for [`track`](crate::Outbox::track), where a repeated name
@@ -93,6 +95,8 @@ impl<R: Record, L, N> Node<R, L, N> {
             record: TypeId::of::<R>(),
             unidentified: AtomicBool::new(false),
             pace: Pace::default(),
+            retries: Retries::default(),
+            handlers: Handlers::default(),
         });
         Self {
             registered,
@@ -170,6 +174,8 @@ pub struct Registered {
     record: TypeId,
     unidentified: AtomicBool,
     pub(crate) pace: Pace,
+    pub(crate) retries: Retries,
+    pub(crate) handlers: Handlers,
 }
 
 impl Registered {

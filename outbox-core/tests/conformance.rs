@@ -11,3 +11,22 @@ mod delete {
     use super::*;
     outbox_core::conformance!(MemoryStand<i64, true>);
 }
+
+mod ids {
+    use super::*;
+
+    mod number {
+        use super::*;
+        outbox_core::conformance_ids!(MemoryStand);
+    }
+
+    mod text {
+        use super::*;
+        outbox_core::conformance_ids!(MemoryStand<String>);
+    }
+
+    mod text_delete {
+        use super::*;
+        outbox_core::conformance_ids!(MemoryStand<String, true>);
+    }
+}

@@ -15,7 +15,7 @@ use super::service::{Service, registry};
 use super::stand::Stand;
 use crate::Backend;
 
-/// P9, CASES 23.
+/// A publish that gets no connection fails within the timeout, and says how to size the pool.
 pub async fn a_publish_on_an_exhausted_pool_fails_within_the_timeout<S: Stand>() {
     let stand = S::open().await;
     let pool = stand.pool(1).await;
@@ -39,7 +39,7 @@ pub async fn a_publish_on_an_exhausted_pool_fails_within_the_timeout<S: Stand>()
     service.stop().await;
 }
 
-/// CASES 7.
+/// Somebody's open transaction on a pooled connection hides no record of a message that was sent.
 pub async fn somebodys_open_transaction_does_not_swallow_the_record<S: Stand>() {
     let stand = S::open().await;
     let pool = stand.pool(1).await;
@@ -59,7 +59,7 @@ pub async fn somebodys_open_transaction_does_not_swallow_the_record<S: Stand>() 
     }
 }
 
-/// CASES 17: the publish is dropped after every number of polls that it takes.
+/// A publish that is dropped, after every number of polls that it takes, leaves the pool clean.
 pub async fn a_publish_cancelled_anywhere_leaves_the_pool_clean<S: Stand>() {
     let stand = S::open().await;
     let outbox = registry::<S>();

@@ -22,6 +22,60 @@ macro_rules! conformance {
             connections::somebodys_open_transaction_does_not_swallow_the_record,
             connections::a_publish_cancelled_anywhere_leaves_the_pool_clean,
             connections::a_handler_that_computes_on_its_own_thread_holds_no_connection,
+            deliver::a_delivery_of_another_name_runs_whatever_its_header_says,
+            deliver::messages_without_an_id_run_and_are_warned_of_once,
+            deliver::an_id_that_cannot_be_read_runs_untracked,
+            deliver::a_handler_may_publish_on_a_pool_of_one,
+            deliver::a_copy_of_a_processed_record_reaches_no_handler,
+            deliver::an_absent_record_runs_untracked_or_counts_as_processed,
+            deliver::the_record_of_another_name_is_left_alone,
+            deliver::a_record_that_cannot_be_read_comes_back,
+            deliver::a_delivery_before_the_pool_is_set_comes_back,
+            deliver::a_delivery_on_an_exhausted_pool_comes_back,
+            settle::an_ack_and_a_drop_close_the_record,
+            settle::a_running_handler_holds_no_connection,
+            settle::a_retried_record_stays_open_until_it_is_acknowledged,
+            settle::a_retry_marks_nothing,
+            settle::a_failed_mark_is_loud_and_leaves_the_record_open,
+            settle::a_mark_that_meets_a_held_lock_gives_up_within_the_bound,
+            settle::a_mark_that_finds_no_open_record_says_so,
+            settle::a_failed_publish_of_the_handler_changes_no_outcome,
+            settle::a_publish_of_the_handler_closes_no_record,
+            settle::somebodys_open_transaction_swallows_no_delivery,
+            settle::somebodys_open_transaction_swallows_no_mark,
+            unsettled::a_panic_leaves_its_record_open_and_the_others_are_handled,
+            unsettled::a_panic_that_is_retried_closes_its_record_later,
+            unsettled::a_panic_that_stops_the_service_leaves_its_record_open,
+            unsettled::a_handler_that_hangs_at_the_stop_leaves_its_record_open,
+            custom::a_fetch_of_the_services_own_leaves_the_rest_to_the_backend,
+            custom::a_record_that_the_services_own_fetch_hides_is_absent,
+            custom::the_services_own_steps_run_in_place_of_the_backends,
+            custom::a_retry_takes_no_connection,
+            setup::mistakes_in_the_setup_are_refused,
+            setup::every_handle_sees_a_pool_that_is_set_later,
+            setup::a_handle_passes_the_other_names,
+            setup::a_second_pool_is_refused_and_the_first_one_stays,
+            setup::what_a_publish_layer_wraps_is_recorded_wrapped,
+            start::open_records_are_sent_again_in_order,
+            start::what_the_start_sends_is_processed_by_its_handlers,
+            start::the_start_sends_nothing_that_is_published_meanwhile,
+            start::the_start_sends_what_was_open_and_still_is,
+            start::a_start_for_some_names_sends_those_alone,
+            start::instances_that_start_together_lose_nothing,
+            report::a_record_that_cannot_be_sent_starves_no_other,
+            report::a_row_that_cannot_be_read_starves_no_other,
+            report::a_report_names_a_hundred_failures_and_counts_the_rest,
+            report::a_start_that_may_fail_logs_its_report,
+            report::a_failed_start_fails_the_service,
+            report::a_start_without_a_pool_fails,
+            report::a_start_without_a_table_fails_and_names_the_names,
+            report::a_table_that_goes_away_half_way_fails_the_start,
+            report::a_start_on_an_exhausted_pool_fails_within_the_timeout,
+            pace::a_start_is_at_most_a_window_ahead_of_the_handlers,
+            pace::a_large_backlog_is_handled_in_one_start,
+            pace::a_receiver_elsewhere_is_sent_all_in_windows,
+            pace::a_start_holds_no_connection_while_it_sends,
+            pace::a_record_that_was_not_sent_takes_no_room,
         }
         $crate::conformance! { off $stand;
             switch::switch_off_nothing_is_recorded_marked_or_sent_again,
@@ -37,5 +91,18 @@ macro_rules! conformance {
                 .await;
             }
         )*
+    };
+}
+
+/// Writes the tests of an id's type for a [`Stand`](crate::conformance::Stand) whose records have
+/// such ids.
+#[macro_export]
+macro_rules! conformance_ids {
+    ($stand:ty) => {
+        $crate::conformance! { on $stand;
+            ids::an_id_finds_its_record_and_closes_it,
+            ids::an_open_record_is_sent_again_by_its_id,
+            ids::more_records_than_a_page_holds_are_sent_again,
+        }
     };
 }

@@ -41,6 +41,14 @@ impl Logs {
             .filter(|line| words.iter().all(|word| line.contains(word)))
             .collect()
     }
+
+    /// The warnings and the errors.
+    #[must_use]
+    pub fn complaints(&self) -> Vec<String> {
+        let mut complaints = self.lines(Level::WARN, &[]);
+        complaints.extend(self.lines(Level::ERROR, &[]));
+        complaints
+    }
 }
 
 struct Listener(Lines);
@@ -75,5 +83,10 @@ struct Line(String);
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let _ = write!(self.0, "{}={value:?} ", field.name());
+    }
+
+    /// A text is written as it is, so that it reads the same however it was recorded.
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
     }
 }

@@ -12,19 +12,31 @@
 mod list;
 mod logs;
 mod memory;
+mod message;
 mod service;
+mod sink;
 mod stand;
+mod watch;
 
 pub mod connections;
+pub mod custom;
+pub mod deliver;
+pub mod ids;
+pub mod pace;
 pub mod publish;
+pub mod report;
+pub mod settle;
+pub mod setup;
+pub mod start;
 pub mod switch;
+pub mod unsettled;
 
 pub use logs::Logs;
 pub use memory::{Memory, MemoryAcquired, MemoryConnection, MemoryError, MemoryPool};
-pub use service::{
-    Builder, Delivery, Outlet, Refusing, Registry, Service, Settle, headers, publish, registry,
-};
-pub use stand::{MemoryStand, Row, Stand, StandRecord};
+pub use message::{Delivery, Settle, headers, id_header, publish};
+pub use service::{Builder, Outlet, Registry, Service, registry, registry_on};
+pub use sink::Sink;
+pub use stand::{MemoryStand, Row, Stand, StandRecord, assert_closed, deletes};
 
 use crate::{SWITCH_VARIABLE, is_on};
 

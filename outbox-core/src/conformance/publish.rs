@@ -8,11 +8,13 @@ use ruststream::HeaderMap;
 use ruststream::runtime::HandlerOutcome;
 use tokio::time::{Instant, timeout};
 
-use super::service::{Refusing, Service, headers, publish, registry};
+use super::message::{headers, publish};
+use super::service::{Service, registry};
+use super::sink::Sink;
 use super::stand::Stand;
 use crate::{OUTBOX_ID_HEADER, decode_headers};
 
-/// P1.
+/// A name that is not registered passes as it is.
 pub async fn a_name_that_is_not_registered_passes_without_a_record<S: Stand>() {
     let stand = S::open().await;
     let mut service = Service::on(&stand).await.start().await;
@@ -23,7 +25,7 @@ pub async fn a_name_that_is_not_registered_passes_without_a_record<S: Stand>() {
     assert!(stand.rows().await.is_empty());
 }
 
-/// P1: it passes even with no database at all.
+/// A name that is not registered passes even with no database at all.
 pub async fn a_name_that_is_not_registered_asks_no_database<S: Stand>() {
     let mut service = Service::<S>::with(registry::<S>())
         .start_without_pool()
@@ -33,7 +35,7 @@ pub async fn a_name_that_is_not_registered_asks_no_database<S: Stand>() {
     service.stop().await;
 }
 
-/// P2: from outside a handler.
+/// A publish from outside a handler is recorded before it is sent, and carries its id.
 pub async fn a_wrapped_publisher_records_before_it_sends<S: Stand>() {
     let stand = Arc::new(S::open().await);
     let seen = Arc::clone(&stand);
@@ -62,7 +64,7 @@ pub async fn a_wrapped_publisher_records_before_it_sends<S: Stand>() {
     assert!(rows[0].open);
 }
 
-/// P2: from inside a handler, through the publish layer.
+/// A publish from inside a handler is recorded, too: through the publish layer.
 pub async fn a_handler_records_what_it_publishes<S: Stand>() {
     let stand = S::open().await;
     let mut service = Service::on(&stand)
@@ -89,7 +91,7 @@ pub async fn a_handler_records_what_it_publishes<S: Stand>() {
     assert_eq!(rows[0].payload.as_deref(), Some(b"9".as_slice()));
 }
 
-/// P2: every byte of every header value comes back.
+/// Every byte of every header value comes back.
 pub async fn the_headers_column_keeps_every_byte<S: Stand>() {
     let stand = S::open().await;
     let service = Service::on(&stand).await.without_handlers().start().await;
@@ -108,7 +110,7 @@ pub async fn the_headers_column_keeps_every_byte<S: Stand>() {
     assert_eq!(decode_headers(&stored).unwrap(), sent);
 }
 
-/// P3, and a row that breaks a constraint is one of its siblings.
+/// A record that was not written is an error, and its message is not sent.
 pub async fn nothing_is_sent_when_the_record_cannot_be_written<S: Stand>() {
     let stand = S::open().await;
     let mut service = Service::on(&stand).await.start().await;
@@ -121,7 +123,7 @@ pub async fn nothing_is_sent_when_the_record_cannot_be_written<S: Stand>() {
     assert!(stand.rows().await.is_empty());
 }
 
-/// P3: an id that was handed out is not a commit.
+/// An id that was handed out is not a commit.
 pub async fn nothing_is_sent_when_the_commit_is_refused<S: Stand>() {
     let stand = S::open().await;
     let mut service = Service::on(&stand).await.leaving_open().start().await;
@@ -136,12 +138,12 @@ pub async fn nothing_is_sent_when_the_commit_is_refused<S: Stand>() {
     assert_eq!(stand.rows().await.len(), 1);
 }
 
-/// P4.
+/// A send that fails gives the caller the send's own error, and the record stays open.
 pub async fn a_failed_send_leaves_the_record_open<S: Stand>() {
     let stand = S::open().await;
     let outbox = registry::<S>();
     outbox.set_pool(stand.pool(2).await).unwrap();
-    let publisher = outbox.wrap(Refusing);
+    let publisher = outbox.wrap(Sink::refusing(|_| true));
     let error = publish(&publisher, "payments", b"1", HeaderMap::new())
         .await
         .unwrap_err();
@@ -158,7 +160,7 @@ pub async fn a_failed_send_leaves_the_record_open<S: Stand>() {
     );
 }
 
-/// P5.
+/// Without a pool nothing is recorded and nothing is sent.
 pub async fn a_publish_without_a_pool_fails_and_sends_nothing<S: Stand>() {
     let mut service = Service::<S>::with(registry::<S>())
         .start_without_pool()
@@ -172,7 +174,7 @@ pub async fn a_publish_without_a_pool_fails_and_sends_nothing<S: Stand>() {
     service.stop().await;
 }
 
-/// P6, CASES 15.
+/// A write lock that somebody holds is an error within the bound, and nothing is written later.
 pub async fn a_held_write_lock_is_an_error_within_the_bound<S: Stand>() {
     let stand = S::open().await;
     let wait = Duration::from_millis(300);
@@ -200,7 +202,7 @@ pub async fn a_held_write_lock_is_an_error_within_the_bound<S: Stand>() {
     assert_eq!(stand.rows().await.len(), 1);
 }
 
-/// P6, CASES 15: a lock that is released in time is waited for.
+/// A write lock that is released in time is waited for.
 pub async fn a_lock_released_within_the_bound_is_waited_for<S: Stand>() {
     let stand = S::open().await;
     let service = Service::on(&stand)
@@ -220,7 +222,7 @@ pub async fn a_lock_released_within_the_bound_is_waited_for<S: Stand>() {
     assert_eq!(stand.rows().await.len(), 1);
 }
 
-/// P8, CASES 3: through `wrap`, and with the header in capitals.
+/// An id that is carried in is replaced: through `wrap`, and with the header in capitals.
 pub async fn a_forwarded_id_becomes_a_record_of_its_own<S: Stand>() {
     let stand = S::open().await;
     let mut service = Service::on(&stand).await.start().await;
@@ -246,7 +248,7 @@ pub async fn a_forwarded_id_becomes_a_record_of_its_own<S: Stand>() {
     assert!(recorded.iter().all(|row| !row.open), "{recorded:?}");
 }
 
-/// P8, CASES 3: a handler that copies all its headers, to another name and to its own.
+/// A handler that copies all its headers, to another name and to its own, sends new messages.
 pub async fn a_handler_that_forwards_its_headers_records_each_message<S: Stand>() {
     let stand = S::open().await;
     let mut service = Service::on(&stand)

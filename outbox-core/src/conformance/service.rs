@@ -11,17 +11,21 @@ use std::time::Duration;
 use ruststream::memory::MemoryPublisher;
 use ruststream::memory::prelude::*;
 use ruststream::runtime::{RunningApp, RustStreamError};
-use ruststream::{Bytes, HeaderMap, Lend, OutgoingMessage, Str};
+use ruststream::{HeaderMap, OutgoingMessage};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
-use crate::conformance::Stand;
-use crate::error::Chain;
+use super::message::{Delivery, Settle, headers, publish};
+use super::stand::Stand;
+use super::watch::{Envelope, PROBE, Watch};
 use crate::registry::Node;
-use crate::{OUTBOX_ID_HEADER, Outbox, TrackedPublisher};
+use crate::{Outbox, TrackedPublisher};
 
 /// How long a case waits for an event that must come.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The names that have a handler. The last one is not registered.
+const NAMES: [&str; 3] = ["payments", "refunds", "audit"];
 
 /// The registry of the cases: the names `payments` and `refunds`, in this order.
 pub type Registry<S> =
@@ -32,25 +36,6 @@ type Publishing<S> = TrackedPublisher<MemoryPublisher, Registry<S>>;
 type Handling<'a> = Pin<Box<dyn Future<Output = HandlerOutcome> + Send + 'a>>;
 
 type Script = dyn for<'a> Fn(Delivery, &'a dyn Outlet) -> Handling<'a> + Send + Sync;
-
-/// A message as a handler got it.
-#[derive(Debug, Clone)]
-pub struct Delivery {
-    /// The subscription's name.
-    pub name: String,
-    /// The payload.
-    pub payload: Vec<u8>,
-    /// The headers.
-    pub headers: HeaderMap,
-}
-
-impl Delivery {
-    /// The id of the message's record.
-    #[must_use]
-    pub fn id(&self) -> Option<&str> {
-        self.headers.get_str(OUTBOX_ID_HEADER)
-    }
-}
 
 /// What a handler publishes through.
 pub trait Outlet: Send + Sync {
@@ -63,70 +48,6 @@ pub trait Outlet: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 }
 
-/// Publishes through any publisher.
-///
-/// # Errors
-///
-/// Whatever the publish fails with, with all its sources.
-pub async fn publish(
-    publisher: &impl Publisher,
-    name: &str,
-    payload: &[u8],
-    headers: HeaderMap,
-) -> Result<(), String> {
-    let msg = OutgoingMessage::new(name, payload).with_headers(headers);
-    let sent = publisher.publish(msg, None).await;
-    sent.map_err(|error| Chain(&error).to_string())
-}
-
-/// A publisher of a broker that refuses every message.
-#[derive(Debug, Clone, Copy)]
-pub struct Refusing;
-
-impl Publisher for Refusing {
-    type Payload = Lend;
-    type Error = std::io::Error;
-    type Options = ();
-
-    async fn publish(
-        &self,
-        _msg: OutgoingMessage<'_, &[u8]>,
-        _options: Option<&()>,
-    ) -> std::io::Result<()> {
-        Err(std::io::Error::other("the broker refused"))
-    }
-}
-
-/// Headers from pairs.
-#[must_use]
-pub fn headers(pairs: &[(&'static str, &[u8])]) -> HeaderMap {
-    pairs
-        .iter()
-        .map(|(name, value)| (Str::from_static(name), Bytes::copy_from_slice(value)))
-        .collect()
-}
-
-/// Outcomes that a handler can be told to come to.
-#[derive(Debug, Clone, Copy)]
-pub enum Settle {
-    /// Acknowledge.
-    Ack,
-    /// Drop.
-    Drop,
-    /// Retry at once.
-    Retry,
-}
-
-impl From<Settle> for HandlerOutcome {
-    fn from(settle: Settle) -> Self {
-        match settle {
-            Settle::Ack => Self::ack(),
-            Settle::Drop => Self::drop(),
-            Settle::Retry => Self::retry(),
-        }
-    }
-}
-
 /// A service that is about to start.
 pub struct Builder<S: Stand> {
     outbox: Registry<S>,
@@ -135,6 +56,8 @@ pub struct Builder<S: Stand> {
     panic: FailurePolicy,
     mounted: bool,
     republish: bool,
+    envelope: bool,
+    shutdown_timeout: Option<Duration>,
 }
 
 impl<S: Stand> fmt::Debug for Builder<S> {
@@ -153,6 +76,8 @@ pub struct Service<S: Stand> {
     wrapped: Publishing<S>,
     bare: MemoryPublisher,
     deliveries: UnboundedReceiver<Delivery>,
+    outcomes: UnboundedReceiver<Settle>,
+    probes: UnboundedReceiver<()>,
 }
 
 impl<S: Stand> fmt::Debug for Service<S> {
@@ -171,12 +96,17 @@ pub fn registry<S: Stand>() -> Registry<S> {
         .register::<S::Record>("refunds")
 }
 
+/// A registry of the cases' names on a pool of at most `size` connections.
+pub async fn registry_on<S: Stand>(stand: &S, size: u32) -> Registry<S> {
+    let outbox = registry::<S>();
+    outbox.set_pool(stand.pool(size).await).unwrap();
+    outbox
+}
+
 impl<S: Stand> Service<S> {
     /// A service on a pool of four connections, whose handlers acknowledge.
     pub async fn on(stand: &S) -> Builder<S> {
-        let outbox = registry::<S>();
-        outbox.set_pool(stand.pool(4).await).unwrap();
-        Self::with(outbox)
+        Self::with(registry_on(stand, 4).await)
     }
 
     /// A service with a registry of the case's own.
@@ -189,6 +119,8 @@ impl<S: Stand> Service<S> {
             panic: FailurePolicy::Drop,
             mounted: true,
             republish: true,
+            envelope: false,
+            shutdown_timeout: None,
         }
     }
 
@@ -235,6 +167,39 @@ impl<S: Stand> Service<S> {
         self.send(name, b"after", HeaderMap::new()).await;
         let next = self.next().await;
         assert_eq!(next.payload, b"after", "a message was sent: {next:?}");
+    }
+
+    /// Waits until every message that was sent before is settled. What a handler wants back comes
+    /// back after that.
+    pub async fn idle(&mut self) {
+        for name in NAMES {
+            self.send(name, b"", headers(&[(PROBE, b"")])).await;
+        }
+        for _ in NAMES {
+            let settled = timeout(PATIENCE, self.probes.recv());
+            settled.await.expect("a handler did not come to an outcome");
+        }
+    }
+
+    /// The next outcome that the runtime was told of: a handler's, or the outbox's own.
+    pub async fn outcome(&mut self) -> Settle {
+        let outcome = timeout(PATIENCE, self.outcomes.recv());
+        outcome
+            .await
+            .expect("no delivery was settled")
+            .expect("the app is gone")
+    }
+
+    /// The outcomes so far that [`outcome`](Self::outcome) did not return.
+    pub fn outcomes(&mut self) -> Vec<Settle> {
+        std::iter::from_fn(|| self.outcomes.try_recv().ok()).collect()
+    }
+
+    /// Waits until the service stops by itself, and returns why.
+    pub async fn stopped(self) -> RustStreamError {
+        let stopping = timeout(PATIENCE, self.app.stopping());
+        stopping.await.expect("the service goes on");
+        self.app.shutdown().await.unwrap_err()
     }
 
     /// Stops the service, which drains its handlers, and returns what they got beside.
@@ -298,6 +263,27 @@ impl<S: Stand> Builder<S> {
         self
     }
 
+    /// Leaves the republish out of the start.
+    #[must_use]
+    pub fn without_republish(mut self) -> Self {
+        self.republish = false;
+        self
+    }
+
+    /// Adds a publish layer that puts each payload between brackets, after the outbox's own.
+    #[must_use]
+    pub fn enveloped(mut self) -> Self {
+        self.envelope = true;
+        self
+    }
+
+    /// How long a stop waits for a handler.
+    #[must_use]
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
+        self.shutdown_timeout = Some(timeout);
+        self
+    }
+
     /// Runs the service on a broker that other services are on, too.
     #[must_use]
     pub fn broker(mut self, broker: MemoryBroker) -> Self {
@@ -306,9 +292,8 @@ impl<S: Stand> Builder<S> {
     }
 
     /// Starts a service that has no pool yet, so that nothing is sent again.
-    pub async fn start_without_pool(mut self) -> Service<S> {
-        self.republish = false;
-        self.start().await
+    pub async fn start_without_pool(self) -> Service<S> {
+        self.without_republish().start().await
     }
 
     /// Starts the service, which must come up.
@@ -323,6 +308,7 @@ impl<S: Stand> Builder<S> {
     /// Whatever the start fails with.
     pub async fn try_start(self) -> Result<Service<S>, RustStreamError> {
         let (taken, deliveries) = unbounded_channel();
+        let (watch, outcomes, probes) = Watch::new();
         let state = Handlers {
             script: self.script,
             taken,
@@ -330,12 +316,18 @@ impl<S: Stand> Builder<S> {
         let outbox = self.outbox;
         let policies = FailurePolicies::default().with_panic(self.panic);
         let (bare, wrapped) = (self.broker.publisher(), self.broker.publisher());
-        let app = RustStream::new(AppInfo::new("conformance", "0.1.0"))
+        let mut app = RustStream::new(AppInfo::new("conformance", "0.1.0"));
+        if let Some(timeout) = self.shutdown_timeout {
+            app = app.shutdown_timeout(timeout);
+        }
+        let app = app
             .on_startup(async move |()| Ok::<_, Infallible>(state))
+            .layer(watch)
             .layer(outbox.layer())
             .publish_layer(outbox.publish_layer())
+            .publish_layer(Envelope(self.envelope))
             .with_broker(self.broker, |b| {
-                for name in ["payments", "refunds", "audit"] {
+                for name in NAMES {
                     if self.mounted {
                         let handler = handle.name(name).on_failure(policies);
                         b.include(handler).out(DefaultSlot, Publish).build();
@@ -356,6 +348,8 @@ impl<S: Stand> Builder<S> {
             outbox,
             bare,
             deliveries,
+            outcomes,
+            probes,
         })
     }
 }

@@ -71,6 +71,20 @@ pub struct Row {
     pub open: bool,
 }
 
+/// Whether a processed record of the stand is deleted.
+#[must_use]
+pub fn deletes<S: Stand>() -> bool {
+    S::Record::SPEC.processed_at_column().is_none()
+}
+
+/// Asserts that all records that were written are processed, and how many they are.
+pub async fn assert_closed<S: Stand>(stand: &S, written: usize) {
+    let rows = stand.rows().await;
+    assert!(rows.iter().all(|row| !row.open), "closed: {rows:?}");
+    let left = if deletes::<S>() { 0 } else { written };
+    assert_eq!(rows.len(), left, "{rows:?}");
+}
+
 /// The record of a stand: a table `outbox` of the columns `id`, `name`, `payload`, `headers` and,
 /// unless `DELETES`, `processed_at`.
 #[derive(Debug)]

@@ -5,9 +5,11 @@ use ruststream::runtime::{BlanketLayer, Context, Handler, HandlerOutcome, Layer}
 use tokio::time::timeout_at;
 
 use crate::connection::{Database, Failure, read};
+use crate::handlers::Mount;
 use crate::registry::{Names, Registered, Visit, Walk};
+use crate::retry::retry_count;
 use crate::settings::Settings;
-use crate::{Backend, Mark, OUTBOX_ID_HEADER, Outbox, Publish, Record, Statements, Stored, TARGET};
+use crate::{Backend, Mark, OUTBOX_ID_HEADER, Outbox, Publish, Statements, Stored, TARGET};
 
 /// The subscription layer of an [`Outbox`]: see [`Outbox::layer`].
 #[derive(Debug, Clone)]
@@ -27,6 +29,7 @@ impl<H, B: Backend, L: Names> Layer<H> for OutboxLayer<B, L> {
     fn layer(&self, inner: H) -> Self::Handler {
         OutboxHandler {
             inner,
+            mount: Mount::of::<H>(),
             outbox: self.outbox.clone(),
         }
     }
@@ -48,6 +51,7 @@ impl<B: Backend, L: Walk<B>> BlanketLayer for OutboxLayer<B, L> {
 #[derive(Debug, Clone)]
 pub struct OutboxHandler<H, B: Backend, L: Names> {
     inner: H,
+    mount: Mount,
     outbox: Outbox<B, L>,
 }
 
@@ -64,23 +68,33 @@ where
         let Some(registered) = self.outbox.tracked(ctx.name()) else {
             return self.inner.handle(msg, ctx).await;
         };
-        let id = match self
-            .outbox
-            .take(registered, ctx.headers().get_shared(OUTBOX_ID_HEADER))
-            .await
-        {
+        let several = registered.handlers.meet(registered.name(), self.mount);
+        let headers = ctx.headers();
+        let (id, retries) = (headers.get_shared(OUTBOX_ID_HEADER), retry_count(headers));
+        let (id, open) = match self.outbox.take(registered, id, retries).await {
             Taken::Untracked => return self.inner.handle(msg, ctx).await,
-            Taken::Open(id) => id,
-            Taken::Processed => return HandlerOutcome::ack(),
-            Taken::Unread => return HandlerOutcome::retry_after(self.outbox.settings.retry_delay),
+            Taken::Open(id) => (id, true),
+            Taken::Processed(id) if several => (id, false),
+            Taken::Processed(_) => return HandlerOutcome::ack(),
+            Taken::Unread(id) => {
+                registered.retries.expect(&id, retries);
+                return HandlerOutcome::retry_after(self.outbox.settings.retry_delay);
+            }
         };
         let unsettled = Unsettled {
-            name: registered.name(),
+            registered,
             id: &id,
+            retries,
+            open,
         };
         let outcome = self.inner.handle(msg, ctx).await;
-        let settled = Settled::by(&outcome);
-        self.outbox.settle(registered, &id, settled).await;
+        if outcome.is_retry() {
+            registered.retries.expect(&id, retries);
+        }
+        if open {
+            let settled = Settled::by(&outcome);
+            self.outbox.settle(registered, &id, settled).await;
+        }
         std::mem::forget(unsettled);
         outcome
     }
@@ -92,14 +106,14 @@ enum Taken {
     Untracked,
     /// Its record is open.
     Open(Str),
-    /// Its record is closed, so it is acknowledged without the handler.
-    Processed,
+    /// Its record is closed, so it is acknowledged without the handler, unless there are several.
+    Processed(Str),
     /// Its record could not be read, so it comes back later.
-    Unread,
+    Unread(Str),
 }
 
 impl<B: Backend, L: Walk<B>> Outbox<B, L> {
-    async fn take(&self, registered: &Registered, id: Option<bytes::Bytes>) -> Taken {
+    async fn take(&self, registered: &Registered, id: Option<bytes::Bytes>, retries: u64) -> Taken {
         let name = registered.name();
         let Some(id) = id else {
             if registered.first_without_id() {
@@ -123,6 +137,7 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
             return Taken::Untracked;
         };
         registered.pace.take(&id);
+        registered.retries.arrived(&id, retries);
         let Some(database) = self.database() else {
             tracing::error!(
                 target: TARGET,
@@ -132,7 +147,7 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
                 "the outbox has no pool, so the record could not be read: the message comes back \
                  later; call `set_pool` in `on_startup`",
             );
-            return Taken::Unread;
+            return Taken::Unread(id);
         };
         let fetch = Fetch {
             database,
@@ -153,7 +168,7 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
                     "the record could not be read, so its handler did not run: the message comes \
                      back later, and the record stays as it is",
                 );
-                Taken::Unread
+                Taken::Unread(id)
             }
         }
     }
@@ -211,9 +226,9 @@ impl Found {
                     name,
                     id = %id,
                     "the record is processed already: the message is acknowledged without its \
-                     handler",
+                     handler, unless the name has several",
                 );
-                return Taken::Processed;
+                return Taken::Processed(id);
             }
             Self::Absent => tracing::warn!(
                 target: TARGET,
@@ -265,11 +280,11 @@ impl<B: Backend> Visit<B> for Fetch<'_, B> {
             &mut conn, &id
         ))
         .await?;
-        let deletes = R::SPEC.processed_at_column().is_none();
         let stored = match stored {
-            None if deletes => self.look_again::<R>(&id).await?,
+            None => self.look_again::<R>(&id).await?,
             stored => stored,
         };
+        let deletes = R::SPEC.processed_at_column().is_none();
         Ok(match stored {
             Some(stored) if stored.name != self.name => Found::OtherName(stored.name),
             Some(stored) if stored.processed => Found::Processed,
@@ -281,17 +296,17 @@ impl<B: Backend> Visit<B> for Fetch<'_, B> {
 }
 
 impl<B: Backend> Fetch<'_, B> {
-    /// Reads the record inside a transaction of the outbox's own. Where absent means processed, an
-    /// absent record is looked for twice: the first connection may have come with somebody's open
-    /// transaction, whose snapshot is older than the record.
+    /// Reads the record inside a transaction of the outbox's own. An absent record is looked for
+    /// twice: the first connection may have come with somebody's open transaction, whose snapshot
+    /// is older than the record.
     async fn look_again<R>(&self, id: &R::Id) -> Result<Option<Stored>, Failure<B>>
     where
-        R: Record,
+        R: Mark<B>,
         B: Statements<R>,
     {
         let mut transaction = self.database.begin(self.settings).await?;
         let deadline = transaction.deadline;
-        let stored = timeout_at(deadline, B::fetch(&mut transaction.connection, id)).await;
+        let stored = timeout_at(deadline, R::fetch(&mut transaction.connection, id)).await;
         transaction.finish(stored).await
     }
 }
@@ -369,17 +384,23 @@ impl<B: Backend> Visit<B> for Settle<'_, B> {
 }
 
 /// A delivery whose record is not settled yet. Dropped by a panic or with its task, it says which
-/// record stays open: the runtime's own line names none.
+/// record stays open: the runtime's own line names none. The runtime may answer a panic with a copy.
 struct Unsettled<'a> {
-    name: &'a str,
+    registered: &'a Registered,
     id: &'a str,
+    retries: u64,
+    open: bool,
 }
 
 impl Drop for Unsettled<'_> {
     fn drop(&mut self) {
+        self.registered.retries.expect(self.id, self.retries);
+        if !self.open {
+            return;
+        }
         tracing::error!(
             target: TARGET,
-            name = self.name,
+            name = self.registered.name(),
             id = self.id,
             panicked = std::thread::panicking(),
             "the handler did not come to an outcome: the record stays open, and the next start \

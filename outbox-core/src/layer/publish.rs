@@ -33,6 +33,9 @@ impl<B: Backend, L: Walk<B>> PublishLayer for OutboxPublishLayer<B, L> {
         let Some(registered) = self.outbox.tracked(out.name()) else {
             return next.run(out).await;
         };
+        if registered.retries.is_copy(out.headers()) {
+            return next.run(out).await;
+        }
         let headers = mem::take(out.headers_mut());
         let (headers, id) = self
             .outbox
