@@ -61,11 +61,8 @@ pub trait Backend: Copy + Debug + Send + Sync + 'static {
     /// is discarded.
     fn commit(conn: &mut Self::Connection) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Rolls back.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the database answers; the connection is discarded.
+    /// Ends whatever transaction the connection is in, undone. `Ok` without one, too: it is called
+    /// after a statement, a begin or a commit was cut off.
     fn rollback(
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;

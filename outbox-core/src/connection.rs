@@ -43,6 +43,7 @@ impl<B: Backend> Database<B> {
         let leased = Leased {
             acquired,
             main: self.main.clone(),
+            lock_wait: settings.lock_wait,
         };
         Ok(Connection(scopeguard::guard(leased, Leased::discard)))
     }
@@ -77,7 +78,7 @@ impl<B: Backend> Database<B> {
 
     async fn begin_once(&self, settings: &Settings) -> Result<Transaction<B>, Failure<B>> {
         let lock_wait = settings.lock_wait;
-        let mut connection = self.acquire(settings).await?;
+        let mut connection = self.acquire(settings).await?.roll_back_when_dropped();
         let deadline = Instant::now() + lock_wait;
         loop {
             match timeout_at(deadline, B::begin(&mut connection, lock_wait)).await {
@@ -89,6 +90,7 @@ impl<B: Backend> Database<B> {
                     });
                 }
                 Ok(Err(error)) if !B::write_lock_held(&error) => {
+                    connection.discard();
                     return Err(Failure::Database(error));
                 }
                 Ok(Err(_)) if Instant::now() + LOCK_POLL < deadline => sleep(LOCK_POLL).await,
@@ -96,7 +98,10 @@ impl<B: Backend> Database<B> {
                     connection.give_back();
                     return Err(Failure::WriteLockHeld(lock_wait, Some(error)));
                 }
-                Err(_) => return Err(Failure::WriteLockHeld(lock_wait, None)),
+                Err(_) => {
+                    connection.discard();
+                    return Err(Failure::WriteLockHeld(lock_wait, None));
+                }
             }
         }
     }
@@ -127,6 +132,7 @@ pub(crate) use read;
 struct Leased<B: Backend> {
     acquired: B::Acquired,
     main: Option<Handle>,
+    lock_wait: Duration,
 }
 
 impl<B: Backend> Leased<B> {
@@ -139,6 +145,18 @@ impl<B: Backend> Leased<B> {
         let _main = self.main.as_ref().map(Handle::enter);
         B::discard(self.acquired);
     }
+
+    /// Ends the transaction that a dropped future left behind, in a task of the main runtime, and
+    /// gives the connection back once that is known to be done.
+    fn roll_back(self) {
+        match self.main.clone() {
+            Some(main) => drop(main.spawn(async move {
+                let connection = Connection::<B>(scopeguard::guard(self, Self::discard));
+                connection.roll_back().await;
+            })),
+            None => self.discard(),
+        }
+    }
 }
 
 /// A connection that leaves the pool when it is dropped, unless it was given back: whoever drops
@@ -149,6 +167,26 @@ impl<B: Backend> Connection<B> {
     /// Gives the connection back to its pool.
     pub(crate) fn give_back(self) {
         ScopeGuard::into_inner(self.0).give_back();
+    }
+
+    /// Takes the connection out of its pool.
+    fn discard(self) {
+        ScopeGuard::into_inner(self.0).discard();
+    }
+
+    /// The connection, rolled back when it is dropped: it is about to be in a transaction.
+    fn roll_back_when_dropped(self) -> Self {
+        let leased = ScopeGuard::into_inner(self.0);
+        Self(scopeguard::guard(leased, Leased::roll_back))
+    }
+
+    /// Ends the connection's transaction and gives it back, or discards it.
+    async fn roll_back(mut self) {
+        let wait = self.0.lock_wait;
+        match timeout(wait, B::rollback(&mut self)).await {
+            Ok(Ok(())) => self.give_back(),
+            Ok(Err(_)) | Err(_) => self.discard(),
+        }
     }
 }
 
@@ -166,7 +204,7 @@ impl<B: Backend> DerefMut for Connection<B> {
     }
 }
 
-/// A transaction of the outbox's own. Dropped, it takes its connection with it.
+/// A transaction of the outbox's own. Dropped, it is rolled back.
 pub(crate) struct Transaction<B: Backend> {
     pub(crate) connection: Connection<B>,
     /// Until when a statement of the transaction may wait for a lock: it shares the wait with the
@@ -182,26 +220,28 @@ impl<B: Backend> Transaction<B> {
         mut self,
         done: Result<Result<T, B::Error>, Elapsed>,
     ) -> Result<T, Failure<B>> {
-        let Ok(done) = done else {
-            return Err(Failure::WriteLockHeld(self.lock_wait, None));
-        };
         match done {
-            Ok(value) => {
-                B::commit(&mut self.connection)
-                    .await
-                    .map_err(Failure::Database)?;
-                self.connection.give_back();
-                Ok(value)
-            }
-            Err(error) => {
-                if B::rollback(&mut self.connection).await.is_ok() {
+            Ok(Ok(value)) => match B::commit(&mut self.connection).await {
+                Ok(()) => {
                     self.connection.give_back();
+                    Ok(value)
                 }
+                Err(error) => {
+                    self.connection.discard();
+                    Err(Failure::Database(error))
+                }
+            },
+            Ok(Err(error)) => {
+                self.connection.roll_back().await;
                 Err(if B::write_lock_held(&error) {
                     Failure::WriteLockHeld(self.lock_wait, Some(error))
                 } else {
                     Failure::Database(error)
                 })
+            }
+            Err(_) => {
+                self.connection.discard();
+                Err(Failure::WriteLockHeld(self.lock_wait, None))
             }
         }
     }

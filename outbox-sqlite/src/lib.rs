@@ -1,5 +1,8 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(feature = "rusqlite")]
+mod error;
+#[cfg(any(feature = "rusqlite", feature = "sqlx"))]
 mod sql;
 
 #[doc(hidden)]
@@ -7,6 +10,8 @@ pub mod private;
 
 /// The drivers, one file each.
 mod driver {
+    #[cfg(feature = "rusqlite")]
+    pub(crate) mod rusqlite;
     #[cfg(feature = "sqlx")]
     pub(crate) mod sqlx;
 }
@@ -14,8 +19,12 @@ mod driver {
 /// The derive of a record: what the fields of the service's struct are in its table.
 pub use outbox_macros::SqliteOutbox as Outbox;
 
+#[cfg(feature = "rusqlite")]
+pub use driver::rusqlite::{Rusqlite, RusqliteConnection};
 #[cfg(feature = "sqlx")]
 pub use driver::sqlx::Sqlite;
+#[cfg(feature = "rusqlite")]
+pub use error::RusqliteError;
 
 /// The registry and all that belongs to it: a service on another database imports the same names
 /// from that database's crate.
@@ -25,6 +34,10 @@ pub mod outbox {
     /// The driver that `outbox!` takes when it is not told another one.
     #[cfg(feature = "sqlx")]
     pub type DefaultDriver = crate::Sqlite;
+
+    /// The driver that `outbox!` takes when it is not told another one.
+    #[cfg(all(feature = "rusqlite", not(feature = "sqlx")))]
+    pub type DefaultDriver = crate::Rusqlite;
 }
 
 /// The table of `schema.sql`, which keeps processed records: statements that may run at every

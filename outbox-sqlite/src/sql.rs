@@ -9,25 +9,43 @@ use std::marker::PhantomData;
 
 use outbox_core::{OutboxSpec, PAGE_ROWS, Record, Text};
 
-/// Begins a transaction that holds the write lock, and says how the database keeps its journal.
-pub(crate) const BEGIN: &str = "BEGIN IMMEDIATE; PRAGMA journal_mode";
+pub(crate) const BEGIN: &str = "BEGIN";
+
+/// Begins a transaction that holds the write lock.
+pub(crate) const BEGIN_IMMEDIATE: &str = "BEGIN IMMEDIATE";
 
 /// Begins a transaction that no reader can hold up when it commits.
-pub(crate) const BEGIN_EXCLUSIVE: &str = "ROLLBACK; BEGIN EXCLUSIVE";
+pub(crate) const BEGIN_EXCLUSIVE: &str = "BEGIN EXCLUSIVE";
+
+/// How the database keeps its journal.
+pub(crate) const JOURNAL_MODE: &str = "PRAGMA journal_mode";
 
 pub(crate) const COMMIT: &str = "COMMIT";
 
 pub(crate) const ROLLBACK: &str = "ROLLBACK";
+
+/// Begins a transaction where there is none: a rollback behind it succeeds in any state.
+pub(crate) const SAVEPOINT: &str = "SAVEPOINT cut_off";
+
+/// Whether an extended result code says that another connection holds a lock which it will let go.
+/// A connection whose own open read is older than the last write is busy for ever.
+pub(crate) const fn lock_held(code: i32) -> bool {
+    const BUSY: i32 = 5;
+    const LOCKED: i32 = 6;
+    const BUSY_SNAPSHOT: i32 = BUSY | (2 << 8);
+    matches!(code & 0xff, BUSY | LOCKED) && code != BUSY_SNAPSHOT
+}
 
 /// Whether a commit waits for readers under this `journal_mode`.
 pub(crate) fn readers_hold_up_commits(journal_mode: &str) -> bool {
     !matches!(journal_mode, "wal" | "memory" | "off")
 }
 
-/// The statements of a record type.
+/// The statements of a record type, a statement each.
 ///
-/// Each read of the start is a transaction that it begins itself: on a connection that came with
-/// somebody's open transaction it fails, where it would otherwise see what that transaction sees.
+/// A driver runs each read of the start between a `BEGIN` and a `COMMIT` of its own: on a
+/// connection that came with somebody's open transaction it then fails, where it would otherwise
+/// see what that transaction sees.
 pub(crate) struct Sql<R>(PhantomData<R>);
 
 impl<R: Record> Sql<R> {
@@ -98,7 +116,7 @@ const fn mark(spec: OutboxSpec) -> Text {
 
 const fn open_ids(spec: OutboxSpec) -> Text {
     let text = Text::new()
-        .push("BEGIN; SELECT ")
+        .push("SELECT ")
         .quoted(spec.id_column())
         .push(" FROM ");
     let text = from(text, spec)
@@ -110,7 +128,7 @@ const fn open_ids(spec: OutboxSpec) -> Text {
 
 const fn open_sizes(spec: OutboxSpec) -> Text {
     let text = Text::new()
-        .push("BEGIN; SELECT ")
+        .push("SELECT ")
         .quoted(spec.id_column())
         .push(", COALESCE(length(")
         .quoted(spec.payload_column())
@@ -127,7 +145,7 @@ const fn open_sizes(spec: OutboxSpec) -> Text {
 
 const fn open_records(spec: OutboxSpec) -> Text {
     let text = Text::new()
-        .push("BEGIN; SELECT ")
+        .push("SELECT ")
         .quoted(spec.id_column())
         .push(", ")
         .quoted(spec.payload_column());
@@ -173,12 +191,10 @@ const fn and_open(text: Text, spec: OutboxSpec) -> Text {
 }
 
 const fn in_order(text: Text, spec: OutboxSpec) -> Text {
-    text.push(" ORDER BY ")
-        .quoted(spec.id_column())
-        .push("; COMMIT")
+    text.push(" ORDER BY ").quoted(spec.id_column())
 }
 
-#[cfg(all(test, feature = "sqlx"))]
+#[cfg(test)]
 mod tests {
     use outbox_core::conformance::StandRecord;
     use sqlx::sqlite::SqliteConnection;
@@ -187,9 +203,6 @@ mod tests {
     use super::*;
 
     async fn plan(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
-        let text = text
-            .trim_start_matches("BEGIN; ")
-            .trim_end_matches("; COMMIT");
         let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {text}"));
         let steps = sqlx::query(explain).fetch_all(conn).await.unwrap();
         steps.iter().map(|step| step.get("detail")).collect()

@@ -1,4 +1,9 @@
 //! What a message costs in allocations, on the thread that publishes and handles it.
+#![cfg(feature = "sqlx")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "these are tests: a panic is their report"
+)]
 
 mod stand;
 
@@ -6,6 +11,7 @@ use std::convert::Infallible;
 
 use allocation_counter::measure;
 use outbox_core::conformance::{Stand, registry};
+use outbox_sqlite::Sqlite;
 use outbox_sqlite::outbox::encode_headers;
 use ruststream::memory::prelude::*;
 use ruststream::{Lend, OutgoingMessage};
@@ -77,7 +83,7 @@ macro_rules! untracked {
 
 #[test]
 fn an_untracked_message_allocates_nothing_more_than_without_the_layers() {
-    let outbox = registry::<SqliteStand>();
+    let outbox = registry::<SqliteStand<Sqlite>>();
     let bare = untracked!(app => app);
     let layered =
         untracked!(app => app.layer(outbox.layer()).publish_layer(outbox.publish_layer()));
@@ -106,7 +112,7 @@ impl Publisher for Nowhere {
 #[test]
 fn a_wrapped_publisher_allocates_nothing_for_an_untracked_message() {
     let runtime = runtime();
-    let wrapped = registry::<SqliteStand>().wrap(Nowhere);
+    let wrapped = registry::<SqliteStand<Sqlite>>().wrap(Nowhere);
     let [few, many] = [1, MESSAGES].map(|messages| {
         allocations(&runtime, async || {
             for _ in 0..messages {
@@ -142,13 +148,13 @@ async fn publish_by_hand(pool: &SqlitePool, publisher: &impl Publisher) {
 #[test]
 fn a_tracked_publish_allocates_two_more_than_the_same_statements_by_hand() {
     let runtime = runtime();
-    let stand: SqliteStand = runtime.block_on(SqliteStand::open());
+    let stand = runtime.block_on(SqliteStand::<Sqlite>::open());
     let pool = runtime.block_on(stand.pool(1));
     let publisher = MemoryBroker::new().publisher();
     let by_hand = allocations(&runtime, async || {
         publish_by_hand(&pool, &publisher).await;
     });
-    let outbox = registry::<SqliteStand>();
+    let outbox = registry::<SqliteStand<Sqlite>>();
     runtime.block_on(async { outbox.set_pool(pool.clone()).unwrap() });
     let tracked = outbox.wrap(MemoryBroker::new().publisher());
     let tracked = allocations(&runtime, async || {

@@ -1,17 +1,20 @@
 //! A large backlog at the start, within bounded memory. A process of its own: it reads its own size.
+#![cfg(any(feature = "rusqlite", feature = "sqlx"))]
+#![allow(
+    clippy::unwrap_used,
+    reason = "these are tests: a panic is their report"
+)]
 
 mod stand;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use outbox_core::conformance::{Stand, registry};
-use outbox_sqlite::Sqlite;
-use outbox_sqlite::outbox::{Backend, OUTBOX_ID_HEADER};
+use outbox_core::conformance::{Stand, StandRecord, registry};
+use outbox_sqlite::outbox::{OUTBOX_ID_HEADER, Statements};
 use ruststream::{Lend, OutgoingMessage, Publisher};
 use sqlx::Row as _;
-use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
-use stand::SqliteStand;
+use stand::{Driver, SqliteStand};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -23,14 +26,15 @@ fn resident(field: &str) -> u64 {
     kib * 1024
 }
 
-/// A broker whose receiver is elsewhere. It takes the pool's only connection for each message, and
-/// empties the write-ahead log now and then, which an open read would keep it from.
-struct Elsewhere {
-    pool: SqlitePool,
+/// A broker whose receiver is elsewhere. Now and then it takes the pool's only connection, and
+/// empties the write-ahead log, which an open read would keep it from.
+struct Elsewhere<D: Driver> {
+    stand: Arc<SqliteStand<D>>,
+    pool: D::Pool,
     sent: Arc<AtomicI64>,
 }
 
-impl Publisher for Elsewhere {
+impl<D: Driver> Publisher for Elsewhere<D> {
     type Payload = Lend;
     type Error = std::io::Error;
     type Options = ();
@@ -52,9 +56,10 @@ impl Publisher for Elsewhere {
             "in the order of ids"
         );
         if id % 5_000 == 1 {
-            let mut conn = Sqlite::acquire(&self.pool).await.unwrap();
+            drop(D::acquire(&self.pool).await.unwrap());
+            let mut conn = self.stand.connect().await;
             let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)");
-            let busy: i64 = checkpoint.fetch_one(&mut *conn).await.unwrap().get(0);
+            let busy: i64 = checkpoint.fetch_one(&mut conn).await.unwrap().get(0);
             assert_eq!(busy, 0, "no read is open while a message is sent");
         }
         Ok(())
@@ -62,20 +67,20 @@ impl Publisher for Elsewhere {
 }
 
 /// How much the process grows while it sends `rows` open records of `bytes` each.
-async fn growth(rows: i64, bytes: usize) -> u64 {
-    let stand: SqliteStand = SqliteStand::open().await;
+async fn growth<D: Driver + Statements<StandRecord>>(rows: i64, bytes: usize) -> u64 {
+    let stand = SqliteStand::<D>::open().await;
     stand
         .execute(&format!(
             "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT {rows})
              INSERT INTO outbox (name, payload) SELECT 'payments', zeroblob({bytes}) FROM n"
         ))
         .await;
-    let pool = SqlitePoolOptions::new().max_connections(1);
-    let pool = pool.connect_with(stand.options()).await.unwrap();
-    let outbox = registry::<SqliteStand>().republish_window(usize::MAX);
+    let pool = stand.pool(1).await;
+    let outbox = registry::<SqliteStand<D>>().republish_window(usize::MAX);
     outbox.set_pool(pool.clone()).unwrap();
     let sent = Arc::new(AtomicI64::new(0));
     let publisher = Elsewhere {
+        stand: Arc::new(stand),
         pool,
         sent: Arc::clone(&sent),
     };
@@ -85,15 +90,24 @@ async fn growth(rows: i64, bytes: usize) -> u64 {
     assert_eq!(sent.load(Ordering::Relaxed), rows);
     let grown = resident("VmHWM").saturating_sub(before);
     println!(
-        "{rows} rows of {bytes} bytes: {} KiB more than before",
+        "{}: {rows} rows of {bytes} bytes: {} KiB more than before",
+        D::NAME,
         grown / 1024
     );
     grown
 }
 
+async fn sends_within_bounded_memory<D: Driver + Statements<StandRecord>>() {
+    assert!(growth::<D>(200_000, 1_000).await < 64 * MIB);
+    assert!(growth::<D>(20, 50_000_000).await < 256 * MIB);
+    assert!(growth::<D>(20_000, 10_000).await < 64 * MIB);
+}
+
+/// One driver after the other: what they need would add up.
 #[tokio::test]
 async fn a_backlog_is_sent_in_order_within_bounded_memory() {
-    assert!(growth(200_000, 1_000).await < 64 * MIB);
-    assert!(growth(20, 50_000_000).await < 256 * MIB);
-    assert!(growth(20_000, 10_000).await < 64 * MIB);
+    #[cfg(feature = "sqlx")]
+    sends_within_bounded_memory::<outbox_sqlite::Sqlite>().await;
+    #[cfg(feature = "rusqlite")]
+    sends_within_bounded_memory::<outbox_sqlite::Rusqlite>().await;
 }

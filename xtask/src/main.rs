@@ -1,7 +1,10 @@
 //! The commands of the workspace, `cargo xtask <command>`: reads the command line and dispatches.
 
 mod command;
+mod group;
+mod interrupt;
 mod matrix;
+mod stand;
 mod tidy;
 
 use std::env;

@@ -10,16 +10,45 @@ use std::path::Path;
 
 use self::report::Report;
 use self::row::{Row, Switch};
+use self::run::Outcome;
 use crate::Result;
+use crate::interrupt::Interrupt;
+use crate::stand::{Environment, POSTGRES, Stands};
 
-/// Every stand. A new driver is a new block of rows here: its tests, and its build alone.
+/// Every stand. A new driver is a new block of rows here: its tests, and its build alone and in
+/// pairs.
 const ROWS: &[Row] = &[
-    Row::tests("core + macros", Switch::On, CORE),
-    Row::tests("core", Switch::Off, CORE_SWITCH),
-    Row::tests("sqlite/sqlx", Switch::On, &["-p", "outbox-sqlite"]),
-    Row::tests("sqlite/sqlx", Switch::Off, SQLITE_SWITCH),
-    Row::build("sqlite/sqlx alone", SQLITE_SQLX),
-    Row::build("sqlite without a driver", SQLITE_BARE),
+    Row::tests("core/memory", Switch::On, CORE),
+    Row::tests("core/memory", Switch::Off, CORE_SWITCH),
+    Row::tests("core/memory, without testing", Switch::On, CORE_BARE),
+    Row::tests("sqlite/sqlx", Switch::On, SQLITE_SQLX),
+    Row::tests("sqlite/sqlx", Switch::Off, SQLITE_SQLX),
+    Row::tests("sqlite/rusqlite", Switch::On, SQLITE_RUSQLITE),
+    Row::tests("sqlite/rusqlite", Switch::Off, SQLITE_RUSQLITE),
+    Row::tests("postgres/sqlx", Switch::On, PG_SQLX).on(POSTGRES),
+    Row::tests("postgres/sqlx", Switch::Off, PG_SQLX).on(POSTGRES),
+    Row::tests("postgres/sqlx, restart", Switch::On, PG_SQLX).restarting(POSTGRES),
+    Row::tests("postgres/tokio-postgres", Switch::On, PG_TOKIO).on(POSTGRES),
+    Row::tests("postgres/tokio-postgres", Switch::Off, PG_TOKIO).on(POSTGRES),
+    Row::tests("postgres/tokio-postgres, restart", Switch::On, PG_TOKIO).restarting(POSTGRES),
+    // Each driver alone, in pairs, with all others, and none.
+    Row::build("sqlite/none", SQLITE, ""),
+    Row::build("sqlite/sqlx", SQLITE, "sqlx"),
+    Row::build("sqlite/rusqlite", SQLITE, "rusqlite"),
+    Row::build("sqlite/sqlx + rusqlite", SQLITE, "sqlx,rusqlite"),
+    Row::build("postgres/none", PG, ""),
+    Row::build("postgres/sqlx", PG, "sqlx"),
+    Row::build("postgres/tokio-postgres", PG, "tokio-postgres"),
+    Row::build("postgres/sqlx + tokio-postgres", PG, "sqlx,tokio-postgres"),
+    Row::build("sqlite/sqlx + postgres/sqlx", BOTH, SQLX_SQLX),
+    Row::build("sqlite/sqlx + postgres/tokio-postgres", BOTH, SQLX_TOKIO),
+    Row::build("sqlite/rusqlite + postgres/sqlx", BOTH, RUSQLITE_SQLX),
+    Row::build(
+        "sqlite/rusqlite + postgres/tokio-postgres",
+        BOTH,
+        RUSQLITE_TOKIO,
+    ),
+    Row::build("all drivers", BOTH, ALL_DRIVERS),
     Row::tests("examples/payments", Switch::On, &["-p", "payments"]),
     Row::tests("examples/payments", Switch::Off, &["-p", "payments"]),
     Row::tests("xtask", Switch::On, &["-p", "xtask"]),
@@ -27,10 +56,39 @@ const ROWS: &[Row] = &[
 
 const CORE: &[&str] = &["-p", "outbox-core", "-p", "outbox-macros", "--all-features"];
 const CORE_SWITCH: &[&str] = &["-p", "outbox-core", "--all-features"];
-const SQLITE_BARE: &[&str] = &["-p", "outbox-sqlite", "--no-default-features"];
-// Without the feature there is no switch to be off.
-const SQLITE_SWITCH: &[&str] = &["-p", "outbox-sqlite", "-F", "testing"];
-const SQLITE_SQLX: &[&str] = &["-p", "outbox-sqlite", "--no-default-features", "-F", "sqlx"];
+// As a released service has it.
+const CORE_BARE: &[&str] = &[
+    "-p",
+    "outbox-core",
+    "--test",
+    "conformance",
+    "--test",
+    "switch",
+];
+
+const SQLITE: &[&str] = &["-p", "outbox-sqlite"];
+const SQLITE_SQLX: &[&str] = &["-p", "outbox-sqlite", BARE, "-F", "sqlx,testing"];
+const SQLITE_RUSQLITE: &[&str] = &["-p", "outbox-sqlite", BARE, "-F", "rusqlite,testing"];
+
+const PG: &[&str] = &["-p", "outbox-postgres"];
+const PG_SQLX: &[&str] = &["-p", "outbox-postgres", BARE, "-F", "sqlx,testing"];
+const PG_TOKIO: &[&str] = &[
+    "-p",
+    "outbox-postgres",
+    BARE,
+    "-F",
+    "tokio-postgres,testing",
+];
+
+const BOTH: &[&str] = &["-p", "outbox-sqlite", "-p", "outbox-postgres"];
+const SQLX_SQLX: &str = "outbox-sqlite/sqlx,outbox-postgres/sqlx";
+const SQLX_TOKIO: &str = "outbox-sqlite/sqlx,outbox-postgres/tokio-postgres";
+const RUSQLITE_SQLX: &str = "outbox-sqlite/rusqlite,outbox-postgres/sqlx";
+const RUSQLITE_TOKIO: &str = "outbox-sqlite/rusqlite,outbox-postgres/tokio-postgres";
+const ALL_DRIVERS: &str =
+    "outbox-sqlite/sqlx,outbox-sqlite/rusqlite,outbox-postgres/sqlx,outbox-postgres/tokio-postgres";
+
+const BARE: &str = "--no-default-features";
 
 /// What `cargo xtask test-matrix` takes.
 #[derive(Debug, clap::Args)]
@@ -44,6 +102,9 @@ pub(crate) struct Options {
     /// Run the rows after a failing one too.
     #[arg(long)]
     keep_going: bool,
+    /// Install the package of a server that is neither in the environment nor installed.
+    #[arg(long)]
+    install: bool,
 }
 
 /// Walks the table. `false` when a row failed.
@@ -57,14 +118,16 @@ pub(crate) fn run(options: &Options, root: &Path) -> Result<bool> {
     }
     if options.list {
         for row in rows {
-            println!("{row}\n    {}", row.command());
+            println!("{row}\n    {}", row.command(&Environment::new()));
         }
         return Ok(true);
     }
+    let interrupt = Interrupt::watch()?;
+    let mut stands = Stands::new(options.install);
     let mut report = Report::default();
     for (row, number) in rows.iter().zip(1..) {
-        println!("[{number}/{}] {row}\n    {}", rows.len(), row.command());
-        let outcome = run::run(row, root)?;
+        println!("[{number}/{}] {row}", rows.len());
+        let outcome = run_on_stand(row, root, &mut stands, &interrupt)?;
         outcome.print();
         report.add(row, outcome);
         if !report.is_clean() && !options.keep_going {
@@ -78,6 +141,23 @@ pub(crate) fn run(options: &Options, root: &Path) -> Result<bool> {
     Ok(report.is_clean())
 }
 
+/// A row whose server cannot be had has failed: it was not skipped.
+fn run_on_stand(
+    row: &Row,
+    root: &Path,
+    stands: &mut Stands,
+    interrupt: &Interrupt,
+) -> Result<Outcome> {
+    let environment = match row.need.map(|need| stands.environment(need)) {
+        None => Environment::new(),
+        Some(Ok(environment)) => environment,
+        Some(Err(why)) => return Ok(Outcome::without_server(why)),
+    };
+    let command = row.command(&environment);
+    println!("    {command}");
+    run::run(row, &command, root, interrupt)
+}
+
 fn chosen(row: &Row, only: &[String]) -> bool {
     let name = row.to_string();
     only.is_empty() || only.iter().any(|part| name.contains(part))
@@ -89,6 +169,10 @@ mod tests {
 
     use super::*;
 
+    fn command(row: &Row) -> String {
+        row.command(&Environment::new()).to_string()
+    }
+
     #[test]
     fn every_row_has_a_name_of_its_own() {
         let names: BTreeSet<String> = ROWS.iter().map(Row::to_string).collect();
@@ -97,16 +181,56 @@ mod tests {
 
     #[test]
     fn no_row_runs_what_another_row_runs() {
-        let commands: BTreeSet<String> = ROWS.iter().map(|row| row.command().to_string()).collect();
+        let commands: BTreeSet<String> = ROWS.iter().map(command).collect();
         assert_eq!(commands.len(), ROWS.len());
     }
 
     #[test]
-    fn a_row_names_its_packages_and_leaves_the_switch_to_its_kind() {
+    fn a_row_names_its_packages() {
         for row in ROWS {
             assert!(row.cargo.contains(&"-p"), "{row}");
-            let switches = |(name, _): &(&str, &str)| *name == row::SWITCH;
-            assert!(!row.env.iter().any(switches), "{row}");
+        }
+    }
+
+    #[test]
+    fn the_drivers_are_built_alone_in_pairs_all_together_and_not_at_all() {
+        let crates = [
+            ("outbox-sqlite", ["sqlx", "rusqlite"]),
+            ("outbox-postgres", ["sqlx", "tokio-postgres"]),
+        ];
+        let mut expected = BTreeSet::new();
+        let mut all = Vec::new();
+        for (name, drivers) in crates {
+            expected.insert(format!("-p {name} {BARE}"));
+            for features in [drivers[0], drivers[1], &drivers.join(",")] {
+                expected.insert(format!("-p {name} {BARE} -F {features}"));
+            }
+            all.push(drivers.map(|driver| format!("{name}/{driver}")));
+        }
+        let mut together = vec![all.concat()];
+        for sqlite in &all[0] {
+            together.extend(
+                all[1]
+                    .iter()
+                    .map(|other| vec![sqlite.clone(), other.clone()]),
+            );
+        }
+        let packages = "-p outbox-sqlite -p outbox-postgres";
+        for drivers in together {
+            expected.insert(format!("{packages} {BARE} -F {}", drivers.join(",")));
+        }
+        let commands = ROWS.iter().map(command);
+        let built: BTreeSet<String> = commands
+            .filter_map(|command| Some(command.strip_prefix("cargo check ")?.to_owned()))
+            .collect();
+        assert_eq!(built, expected);
+    }
+
+    #[test]
+    fn the_tests_of_postgres_have_a_server_and_the_other_rows_none() {
+        for row in ROWS {
+            let tests = row.has_tests() && row.stand.starts_with("postgres/");
+            assert_eq!(row.need.is_some(), tests, "{row}");
         }
     }
 
@@ -117,8 +241,8 @@ mod tests {
             ROWS.iter().filter(|row| chosen(row, &only)).count()
         };
         assert_eq!(count(&[]), ROWS.len());
-        assert_eq!(count(&["core + macros, switch on"]), 1);
-        assert_eq!(count(&["core", "sqlite/sqlx, switch off"]), 2);
+        assert_eq!(count(&["core/memory, switch on"]), 1);
+        assert_eq!(count(&["memory", "sqlite/sqlx, switch off"]), 4);
         assert_eq!(count(&["no such stand"]), 0);
     }
 }

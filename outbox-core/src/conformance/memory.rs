@@ -309,10 +309,8 @@ impl Backend for Memory {
     }
 
     async fn rollback(conn: &mut MemoryConnection) -> Result<(), MemoryError> {
-        conn.transaction
-            .take()
-            .map(drop)
-            .ok_or(MemoryError::NoTransaction)
+        conn.transaction = None;
+        Ok(())
     }
 
     fn discard(mut acquired: MemoryAcquired) {

@@ -1,14 +1,18 @@
 //! The driver `Sqlite`: SQLite through sqlx.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use outbox_core::{
-    Backend, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored, StoredMessage,
+    Backend, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored, StoredMessage, Text,
     encode_headers,
 };
 use ruststream::OutgoingMessage;
+use sqlx::error::DatabaseError;
+use sqlx::error::UnexpectedNullError;
 use sqlx::pool::PoolConnection;
+use sqlx::query::Query;
 use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 use sqlx::{Decode, Encode, Row, Type};
 
@@ -38,13 +42,13 @@ impl Backend for Sqlite {
     /// gave up: there the transaction starts with the lock that keeps readers out.
     async fn begin(conn: &mut SqliteConnection, _lock_wait: Duration) -> sqlx::Result<()> {
         let mut journal_mode = String::new();
-        let mut rows = sqlx::query(sql::BEGIN).fetch(&mut *conn);
+        let mut rows = sqlx::query(BEGIN_IMMEDIATE).fetch(&mut *conn);
         while let Some(row) = rows.try_next().await? {
             journal_mode = row.try_get(0)?;
         }
         drop(rows);
         if sql::readers_hold_up_commits(&journal_mode) {
-            sqlx::query(sql::BEGIN_EXCLUSIVE).execute(conn).await?;
+            sqlx::query(BEGIN_EXCLUSIVE).execute(conn).await?;
         }
         Ok(())
     }
@@ -54,7 +58,7 @@ impl Backend for Sqlite {
     }
 
     async fn rollback(conn: &mut SqliteConnection) -> sqlx::Result<()> {
-        sqlx::query(sql::ROLLBACK).execute(conn).await.map(drop)
+        sqlx::query(ROLLBACK).execute(conn).await.map(drop)
     }
 
     fn discard(acquired: Self::Acquired) {
@@ -62,14 +66,51 @@ impl Backend for Sqlite {
     }
 
     fn write_lock_held(error: &sqlx::Error) -> bool {
-        const BUSY: i32 = 5;
-        const LOCKED: i32 = 6;
         error
             .as_database_error()
-            .and_then(|error| error.code())
-            .and_then(|code| code.parse::<i32>().ok())
-            .is_some_and(|code| matches!(code & 0xff, BUSY | LOCKED))
+            .and_then(DatabaseError::code)
+            .and_then(|code| code.parse().ok())
+            .is_some_and(sql::lock_held)
     }
+}
+
+/// Statements that go to the connection's thread together.
+const fn script(statements: &[&str]) -> Text {
+    let mut text = Text::new();
+    let mut at = 0;
+    while at < statements.len() {
+        text = text.push(statements[at]).push(";");
+        at += 1;
+    }
+    text
+}
+
+const BEGIN_IMMEDIATE: &str = {
+    const TEXT: &Text = &script(&[sql::BEGIN_IMMEDIATE, sql::JOURNAL_MODE]);
+    TEXT.as_str()
+};
+
+const BEGIN_EXCLUSIVE: &str = {
+    const TEXT: &Text = &script(&[sql::ROLLBACK, sql::BEGIN_EXCLUSIVE]);
+    TEXT.as_str()
+};
+
+const ROLLBACK: &str = {
+    const TEXT: &Text = &script(&[sql::SAVEPOINT, sql::ROLLBACK]);
+    TEXT.as_str()
+};
+
+/// The reads of the start, each in its transaction.
+struct Reads<R>(PhantomData<R>);
+
+impl<R: Record> Reads<R> {
+    const OPEN_IDS: &'static str = const { &read(Sql::<R>::OPEN_IDS) }.as_str();
+    const OPEN_SIZES: &'static str = const { &read(Sql::<R>::OPEN_SIZES) }.as_str();
+    const OPEN_RECORDS: &'static str = const { &read(Sql::<R>::OPEN_RECORDS) }.as_str();
+}
+
+const fn read(select: &str) -> Text {
+    script(&[sql::BEGIN, select, sql::COMMIT])
 }
 
 impl<R> Statements<R> for Sqlite
@@ -111,7 +152,7 @@ where
         name: &str,
     ) -> sqlx::Result<OpenIds<R::Id, sqlx::Error>> {
         let mut ids = OpenIds::new();
-        let mut rows = sqlx::query(Sql::<R>::OPEN_IDS).bind(name).fetch(conn);
+        let mut rows = sqlx::query(Reads::<R>::OPEN_IDS).bind(name).fetch(conn);
         while let Some(row) = rows.try_next().await? {
             ids.push(row.try_get(0));
         }
@@ -123,11 +164,8 @@ where
         ids: &[R::Id],
     ) -> sqlx::Result<Vec<(R::Id, u64)>> {
         let mut sizes = Vec::with_capacity(ids.len());
-        let query = sqlx::query(Sql::<R>::OPEN_SIZES);
-        let mut rows = ids
-            .iter()
-            .fold(query, |query, id| query.bind(id))
-            .fetch(conn);
+        let query = sqlx::query(Reads::<R>::OPEN_SIZES);
+        let mut rows = ids.iter().fold(query, Query::bind).fetch(conn);
         while let Some(row) = rows.try_next().await? {
             let size: i64 = row.try_get(1)?;
             sizes.push((row.try_get(0)?, size.unsigned_abs()));
@@ -140,11 +178,8 @@ where
         ids: &[R::Id],
     ) -> sqlx::Result<OpenRecords<R::Id, sqlx::Error>> {
         let mut records = Vec::with_capacity(ids.len());
-        let query = sqlx::query(Sql::<R>::OPEN_RECORDS);
-        let mut rows = ids
-            .iter()
-            .fold(query, |query, id| query.bind(id))
-            .fetch(conn);
+        let query = sqlx::query(Reads::<R>::OPEN_RECORDS);
+        let mut rows = ids.iter().fold(query, Query::bind).fetch(conn);
         while let Some(row) = rows.try_next().await? {
             records.push(OpenRecord {
                 id: row.try_get(0)?,
@@ -156,8 +191,14 @@ where
 }
 
 fn message<R: Record>(row: &SqliteRow) -> sqlx::Result<StoredMessage> {
+    // Bytes are decoded from NULL as well: as none.
+    let payload: Option<Vec<u8>> = row.try_get(1)?;
+    let null = || sqlx::Error::ColumnDecode {
+        index: R::SPEC.payload_column().to_owned(),
+        source: UnexpectedNullError.into(),
+    };
     Ok(StoredMessage {
-        payload: row.try_get(1)?,
+        payload: payload.ok_or_else(null)?,
         headers: match R::SPEC.headers_column() {
             Some(_) => row.try_get(2)?,
             None => None,

@@ -37,7 +37,7 @@ impl Progress {
         self.bar.set_message(line.to_owned());
     }
 
-    /// To be called about every second.
+    /// To be called every second or more often.
     pub(super) fn tick(&mut self) {
         if self.bar.is_hidden() && self.pulse.elapsed() >= PULSE {
             self.pulse = Instant::now();

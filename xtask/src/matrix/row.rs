@@ -3,15 +3,19 @@
 use std::fmt;
 
 use crate::command::Cargo;
+use crate::stand::{Environment, Need, Server};
 
 /// The variable that switches the outbox on where the feature `testing` is enabled.
 pub(super) const SWITCH: &str = "RUSTSTREAM_SQLX_OUTBOX";
 
 /// Makes a test panic where it would print `SKIPPED:` and return.
-const DENY_SKIPS: (&str, &str) = ("OUTBOX_DENY_SKIPS", "1");
+const DENY_SKIPS: &str = "OUTBOX_DENY_SKIPS";
 
 /// Part of the name of every test that says what an outbox does that is switched off.
 const SWITCH_OFF: &str = "switch_off";
+
+/// Part of the name of every test that restarts its server.
+const RESTART: &str = "restart";
 
 #[derive(Debug)]
 pub(super) struct Row {
@@ -20,23 +24,23 @@ pub(super) struct Row {
     kind: Kind,
     /// Packages and features.
     pub(super) cargo: &'static [&'static str],
-    /// What the stand's tests need to know, such as a server's address.
-    pub(super) env: &'static [(&'static str, &'static str)],
+    /// The server of its tests.
+    pub(super) need: Option<Need>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// `cargo test`: at least one test has to run.
     Tests(Switch),
-    /// `cargo check`: the packages compile with these features alone.
-    Build,
+    /// `cargo check`: the packages compile with these drivers alone.
+    Build(&'static str),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Switch {
-    /// Every test.
+    /// The tests of an outbox that tracks.
     On,
-    /// The tests of an off outbox: the others expect one that tracks.
+    /// The tests of an outbox that is switched off.
     Off,
 }
 
@@ -46,46 +50,88 @@ impl Row {
             stand,
             kind: Kind::Tests(switch),
             cargo,
-            env: &[],
+            need: None,
         }
     }
 
-    pub(super) const fn build(stand: &'static str, cargo: &'static [&str]) -> Self {
+    pub(super) const fn build(
+        stand: &'static str,
+        cargo: &'static [&str],
+        drivers: &'static str,
+    ) -> Self {
         Self {
             stand,
-            kind: Kind::Build,
+            kind: Kind::Build(drivers),
             cargo,
-            env: &[],
+            need: None,
         }
     }
 
-    pub(super) fn command(&self) -> Cargo {
-        let mut command = Cargo {
-            set: self.env.to_vec(),
-            ..Cargo::default()
-        };
-        let Kind::Tests(switch) = self.kind else {
-            command.args.push("check");
-            command.args.extend(self.cargo);
-            return command;
+    /// The tests that restart no server.
+    pub(super) const fn on(mut self, server: &'static Server) -> Self {
+        self.need = Some(Need {
+            server,
+            restarts: false,
+        });
+        self
+    }
+
+    /// The tests that restart the server, one by one: a restart disturbs every other test.
+    pub(super) const fn restarting(mut self, server: &'static Server) -> Self {
+        self.need = Some(Need {
+            server,
+            restarts: true,
+        });
+        self
+    }
+
+    /// The command in this environment. What is not in it, the shell has.
+    pub(super) fn command(&self, environment: &Environment) -> Cargo {
+        let mut command = Cargo::default();
+        let switch = match self.kind {
+            Kind::Tests(switch) => switch,
+            Kind::Build(drivers) => {
+                command.args.push("check");
+                command.args.extend(self.cargo);
+                command.args.push("--no-default-features");
+                if !drivers.is_empty() {
+                    command.args.extend(["-F", drivers]);
+                }
+                return command;
+            }
         };
         command.args.extend(["test", "--no-fail-fast"]);
         command.args.extend(self.cargo);
         // Without it, libtest hides what a passing test prints: its `SKIPPED:` line too.
         command.args.extend(["--", "--show-output"]);
         match switch {
-            Switch::On => command.set.push((SWITCH, "on")),
-            Switch::Off => {
-                command.unset.push(SWITCH);
-                command.args.push(SWITCH_OFF);
-            }
+            Switch::On => command.args.extend(["--skip", SWITCH_OFF]),
+            Switch::Off => command.args.push(SWITCH_OFF),
         }
-        command.set.push(DENY_SKIPS);
+        if let Some(Need { server, restarts }) = self.need {
+            let (needed, not): (&[_], &[_]) = if restarts {
+                command.args.extend([RESTART, "--test-threads=1"]);
+                (&[server.url, server.restart], &[])
+            } else {
+                command.args.extend(["--skip", RESTART]);
+                (&[server.url], &[server.restart])
+            };
+            let told = |name: &&str| environment.iter().any(|(told, _)| told == name);
+            let kept = needed.iter().filter(|name| !told(name));
+            command.kept.extend(kept);
+            command.set.extend_from_slice(environment);
+            command.unset.extend(not);
+        }
+        match switch {
+            Switch::On => command.set.push((SWITCH, "on".to_owned())),
+            Switch::Off => command.unset.push(SWITCH),
+        }
+        command.set.push((DENY_SKIPS, "1".to_owned()));
         command
     }
 
     pub(super) fn has_tests(&self) -> bool {
-        self.kind != Kind::Build
+        matches!(self.kind, Kind::Tests(_))
     }
 
     /// The report's column of that name.
@@ -93,7 +139,7 @@ impl Row {
         match self.kind {
             Kind::Tests(Switch::On) => "on",
             Kind::Tests(Switch::Off) => "off",
-            Kind::Build => "-",
+            Kind::Build(_) => "-",
         }
     }
 }
@@ -102,7 +148,7 @@ impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             Kind::Tests(_) => write!(f, "{}, switch {}", self.stand, self.switch()),
-            Kind::Build => write!(f, "{}, build", self.stand),
+            Kind::Build(_) => write!(f, "{}, build", self.stand),
         }
     }
 }
@@ -110,24 +156,27 @@ impl fmt::Display for Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stand::POSTGRES;
+
+    fn printed(row: &Row, environment: &[(&'static str, &str)]) -> String {
+        let environment = environment.iter();
+        let environment = environment.map(|(name, value)| (*name, (*value).to_owned()));
+        row.command(&environment.collect()).to_string()
+    }
 
     #[test]
-    fn the_switch_is_set_to_on_for_every_test() {
+    fn the_switch_is_set_to_on_for_every_test_of_an_outbox_that_tracks() {
         assert_eq!(
-            Row::tests("s", Switch::On, &["-p", "x"])
-                .command()
-                .to_string(),
+            printed(&Row::tests("s", Switch::On, &["-p", "x"]), &[]),
             "RUSTSTREAM_SQLX_OUTBOX=on OUTBOX_DENY_SKIPS=1 \
-             cargo test --no-fail-fast -p x -- --show-output",
+             cargo test --no-fail-fast -p x -- --show-output --skip switch_off",
         );
     }
 
     #[test]
     fn the_switch_is_removed_for_the_tests_of_an_off_outbox() {
         assert_eq!(
-            Row::tests("s", Switch::Off, &["-p", "x"])
-                .command()
-                .to_string(),
+            printed(&Row::tests("s", Switch::Off, &["-p", "x"]), &[]),
             "env -u RUSTSTREAM_SQLX_OUTBOX OUTBOX_DENY_SKIPS=1 \
              cargo test --no-fail-fast -p x -- --show-output switch_off",
         );
@@ -135,16 +184,43 @@ mod tests {
 
     #[test]
     fn a_build_runs_no_test() {
-        let row = Row::build("s", &["-p", "x"]);
-        assert_eq!(row.command().to_string(), "cargo check -p x");
+        assert_eq!(
+            printed(&Row::build("s", &["-p", "x"], "a,b"), &[]),
+            "cargo check -p x --no-default-features -F a,b"
+        );
     }
 
     #[test]
-    fn a_row_sets_the_environment_of_its_stand() {
-        let row = Row {
-            env: &[("URL", "u")],
-            ..Row::build("s", &[])
-        };
-        assert_eq!(row.command().to_string(), "URL=u cargo check");
+    fn a_row_on_a_server_has_its_url_and_restarts_nothing() {
+        let row = Row::tests("s", Switch::On, &["-p", "x"]).on(POSTGRES);
+        assert_eq!(
+            printed(&row, &[("OUTBOX_POSTGRES_URL", "postgres://h/d")]),
+            "env -u OUTBOX_POSTGRES_CTL OUTBOX_POSTGRES_URL=postgres://h/d \
+             RUSTSTREAM_SQLX_OUTBOX=on OUTBOX_DENY_SKIPS=1 \
+             cargo test --no-fail-fast -p x -- --show-output --skip switch_off --skip restart",
+        );
+    }
+
+    #[test]
+    fn a_row_that_restarts_its_server_runs_those_tests_alone() {
+        let row = Row::tests("s", Switch::On, &["-p", "x"]).restarting(POSTGRES);
+        let environment = [("OUTBOX_POSTGRES_URL", "u"), ("OUTBOX_POSTGRES_CTL", "c d")];
+        assert_eq!(
+            printed(&row, &environment),
+            "OUTBOX_POSTGRES_URL=u OUTBOX_POSTGRES_CTL='c d' \
+             RUSTSTREAM_SQLX_OUTBOX=on OUTBOX_DENY_SKIPS=1 \
+             cargo test --no-fail-fast -p x -- --show-output --skip switch_off restart --test-threads=1",
+        );
+    }
+
+    #[test]
+    fn what_the_shell_has_is_printed_by_its_name_alone() {
+        let row = Row::tests("s", Switch::Off, &["-p", "x"]).on(POSTGRES);
+        assert_eq!(
+            printed(&row, &[]),
+            "env -u OUTBOX_POSTGRES_CTL -u RUSTSTREAM_SQLX_OUTBOX \
+             OUTBOX_POSTGRES_URL=\"$OUTBOX_POSTGRES_URL\" OUTBOX_DENY_SKIPS=1 \
+             cargo test --no-fail-fast -p x -- --show-output switch_off --skip restart",
+        );
     }
 }

@@ -10,6 +10,9 @@ use super::libtest::Tally;
 use super::progress::Progress;
 use super::row::Row;
 use crate::Result;
+use crate::command::Cargo;
+use crate::group::Group;
+use crate::interrupt::Interrupt;
 
 #[derive(Debug)]
 pub(super) struct Outcome {
@@ -22,6 +25,16 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
+    /// Of a row whose server could not be had.
+    pub(super) fn without_server(why: &str) -> Self {
+        Self {
+            tally: Tally::default(),
+            time: Duration::ZERO,
+            problems: vec![why.to_owned()],
+            output: Vec::new(),
+        }
+    }
+
     pub(super) fn is_failure(&self) -> bool {
         !self.problems.is_empty()
     }
@@ -46,13 +59,13 @@ impl Outcome {
     }
 }
 
-pub(super) fn run(row: &Row, root: &Path) -> Result<Outcome> {
+/// Runs a row's command. An interrupt ends it, and is the error.
+pub(super) fn run(row: &Row, cargo: &Cargo, root: &Path, interrupt: &Interrupt) -> Result<Outcome> {
     let (reader, writer) = io::pipe()?;
-    let mut command = row.command().in_root(root);
+    let mut command = cargo.in_root(root);
     command.stdout(writer.try_clone()?).stderr(writer);
-    let mut child = command
-        .spawn()
-        .map_err(|error| format!("cargo could not be run: {error}"))?;
+    let mut child =
+        Group::spawn(&mut command).map_err(|error| format!("cargo could not be run: {error}"))?;
     // It holds the pipe's writing ends: the output would never end.
     drop(command);
 
@@ -60,14 +73,15 @@ pub(super) fn run(row: &Row, root: &Path) -> Result<Outcome> {
     let lines = read_lines(reader);
     let (mut tally, mut output) = (Tally::default(), Vec::new());
     loop {
-        match lines.recv_timeout(Duration::from_secs(1)) {
+        interrupt.check()?;
+        match lines.recv_timeout(Duration::from_millis(200)) {
             Ok(line) => {
                 tally.read(&line);
                 progress.line(&line);
                 output.push(line);
             }
             // A process that outlives cargo may keep the pipe open.
-            Err(RecvTimeoutError::Timeout) if child.try_wait()?.is_some() => break,
+            Err(RecvTimeoutError::Timeout) if child.has_ended()? => break,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -124,7 +138,7 @@ mod tests {
     use super::*;
 
     const TESTS: Row = Row::tests("s", Switch::On, &[]);
-    const BUILD: Row = Row::build("s", &[]);
+    const BUILD: Row = Row::build("s", &[], "");
 
     fn tally(passed: usize, failed: usize) -> Tally {
         Tally {

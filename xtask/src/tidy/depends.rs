@@ -7,16 +7,33 @@ use super::Violation;
 use super::source::{Line, Source};
 use crate::{Result, command};
 
-/// A crate, and what is absent from everything that it builds on. A `*` ends a name's beginning.
-const ABSENT: &[(&str, &[&str])] = &[
-    ("outbox-core", DATABASES),
-    ("outbox-macros", &["outbox-*"]),
-    ("outbox-sqlite", &["outbox-postgres"]),
-    ("outbox-sqlite", BROKERS),
-    ("outbox-postgres", &["outbox-sqlite"]),
-    ("outbox-postgres", BROKERS),
+/// A crate, its features, and what is absent from everything that it then builds on. A `*` ends a
+/// name's beginning.
+const ABSENT: &[(&str, &str, &[&str])] = &[
+    ("outbox-core", ALL, DATABASES),
+    ("outbox-macros", ALL, &["outbox-*"]),
+    ("outbox-sqlite", ALL, &["outbox-postgres"]),
+    ("outbox-sqlite", ALL, BROKERS),
+    ("outbox-sqlite", NONE, DATABASES),
+    ("outbox-sqlite", "--features=rusqlite", &["sqlx*"]),
+    (
+        "outbox-sqlite",
+        "--features=sqlx",
+        &["deadpool*", "rusqlite"],
+    ),
+    ("outbox-postgres", ALL, &["outbox-sqlite"]),
+    ("outbox-postgres", ALL, BROKERS),
+    ("outbox-postgres", NONE, DATABASES),
+    ("outbox-postgres", "--features=tokio-postgres", &["sqlx*"]),
+    (
+        "outbox-postgres",
+        "--features=sqlx",
+        &["deadpool*", "tokio-postgres"],
+    ),
 ];
 
+const ALL: &str = "--all-features";
+const NONE: &str = "--features=";
 const BROKERS: &[&str] = &["ruststream-fred", "ruststream-memory", "ruststream-nats"];
 const DATABASES: &[&str] = &[
     "deadpool*",
@@ -26,19 +43,19 @@ const DATABASES: &[&str] = &[
     "tokio-postgres",
 ];
 
-/// Asks cargo for what each crate builds on, with all features and without its tests.
+/// Asks cargo for what each crate builds on, without its tests.
 pub(super) fn trees(root: &Path) -> Result<Vec<Violation>> {
     let mut violations = Vec::new();
-    for (name, absent) in ABSENT {
+    for (name, features, absent) in ABSENT {
         let mut args = vec!["tree", "--locked", "--edges", "normal", "--prefix", "none"];
-        args.extend(["--all-features", "--package", name]);
+        args.extend(["--no-default-features", features, "--package", name]);
         let tree = command::output(root, command::cargo(), &args)?;
-        violations.extend(intruders(name, absent, &tree));
+        violations.extend(intruders(name, features, absent, &tree));
     }
     Ok(violations)
 }
 
-fn intruders(name: &str, absent: &[&str], tree: &str) -> Vec<Violation> {
+fn intruders(name: &str, features: &str, absent: &[&str], tree: &str) -> Vec<Violation> {
     let is_absent = |found: &&str| {
         absent.iter().any(|name| match name.strip_suffix('*') {
             Some(beginning) => found.starts_with(beginning),
@@ -52,9 +69,9 @@ fn intruders(name: &str, absent: &[&str], tree: &str) -> Vec<Violation> {
         .filter_map(|line| line.split(' ').next());
     let found: BTreeSet<&str> = found.filter(is_absent).collect();
     let manifest = Path::new(name).join("Cargo.toml");
-    let way = format!("cargo tree --all-features -e normal -p {name} -i");
+    let way = format!("cargo tree --no-default-features {features} -e normal -p {name} -i");
     let violation = |found| {
-        let wrong = format!("builds on `{found}`");
+        let wrong = format!("with `{features}`, it builds on `{found}`");
         let fix = format!("cut the way that `{way} {found}` shows");
         Violation::new(&manifest, 1, &wrong, &fix)
     };
@@ -110,10 +127,10 @@ mod tests {
     #[test]
     fn an_intruder_is_found_once_and_by_its_beginning() {
         let tree = "outbox-core v0.1.0\nsqlx-core v0.9.0\nsqlx-core v0.9.0 (*)\nserde v1.0.0\n";
-        let found = intruders("outbox-core", &["sqlx*", "serde_json"], tree);
+        let found = intruders("outbox-core", ALL, &["sqlx*", "serde_json"], tree);
         assert_eq!(found.len(), 1);
         assert!(
-            found[0].message.starts_with("builds on `sqlx-core`;"),
+            found[0].message.contains("it builds on `sqlx-core`; cut"),
             "{}",
             found[0]
         );
@@ -122,7 +139,7 @@ mod tests {
     #[test]
     fn a_crate_is_no_intruder_in_its_own_tree() {
         let tree = "outbox-macros v0.1.0\nsyn v2.0.0\n";
-        assert_eq!(intruders("outbox-macros", &["outbox-*"], tree), []);
+        assert_eq!(intruders("outbox-macros", ALL, &["outbox-*"], tree), []);
     }
 
     #[test]

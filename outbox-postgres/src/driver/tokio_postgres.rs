@@ -1,0 +1,235 @@
+//! The driver `TokioPostgres`: Postgres through tokio-postgres, on a pool of deadpool's.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use deadpool_postgres::{ClientWrapper, Object, Pool};
+use futures_util::TryStreamExt;
+use outbox_core::{
+    Backend, BoxError, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored, StoredMessage,
+    encode_headers,
+};
+use ruststream::OutgoingMessage;
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
+
+use crate::sql::{self, Sql};
+use crate::value::{self, ColumnType, Value};
+use crate::{TokioPostgresError, id};
+
+/// Postgres through tokio-postgres: the service's pool is a [`deadpool_postgres::Pool`], and its
+/// own statements get a [`deadpool_postgres::ClientWrapper`].
+#[derive(Debug, Clone, Copy)]
+pub struct TokioPostgres;
+
+type Result<T> = std::result::Result<T, TokioPostgresError>;
+
+impl Backend for TokioPostgres {
+    const NAME: &'static str = "TokioPostgres";
+
+    type Pool = Pool;
+    type Connection = ClientWrapper;
+    type Acquired = Object;
+    type Error = TokioPostgresError;
+
+    async fn acquire(pool: &Pool) -> Result<Object> {
+        Ok(pool.get().await?)
+    }
+
+    async fn begin(conn: &mut ClientWrapper, lock_wait: Duration) -> Result<()> {
+        execute(conn, &sql::begin(lock_wait)).await
+    }
+
+    async fn commit(conn: &mut ClientWrapper) -> Result<()> {
+        execute(conn, sql::COMMIT).await
+    }
+
+    /// Statements are prepared anew after a failure: the table may have changed under them.
+    async fn rollback(conn: &mut ClientWrapper) -> Result<()> {
+        execute(conn, sql::ROLLBACK).await?;
+        conn.statement_cache.clear();
+        Ok(())
+    }
+
+    fn discard(acquired: Object) {
+        drop(Object::take(acquired));
+    }
+
+    fn write_lock_held(error: &TokioPostgresError) -> bool {
+        let TokioPostgresError::Database(error) = error else {
+            return false;
+        };
+        error
+            .code()
+            .is_some_and(|state| sql::lock_held(state.code()))
+    }
+}
+
+impl<R: Record> Statements<R> for TokioPostgres {
+    async fn insert(conn: &mut ClientWrapper, msg: &OutgoingMessage<'_>) -> Result<R::Id> {
+        let headers = R::SPEC.headers_column();
+        let headers = headers.map(|_| encode_headers(msg.headers()));
+        let name = Value::<R>::Name(msg.name());
+        let payload = Value::<R>::Payload(msg.payload());
+        let insert = conn.prepare_cached(Sql::<R>::INSERT).await?;
+        id::check::<R>(column(insert.columns()[0].type_()))?;
+        let row = match headers.as_deref().map(Value::<R>::Headers) {
+            Some(headers) => {
+                conn.query_one(&insert, &[&name, &payload, &headers])
+                    .await?
+            }
+            None => conn.query_one(&insert, &[&name, &payload]).await?,
+        };
+        read_id::<R>(&row)
+    }
+
+    async fn fetch(conn: &mut ClientWrapper, id: &R::Id) -> Result<Option<Stored>> {
+        let fetch = conn.prepare_cached(Sql::<R>::FETCH).await?;
+        let Some(key) = id::key::<R>(column(&fetch.params()[0]), id)? else {
+            return Ok(None);
+        };
+        let row = conn.query_opt(&fetch, &[&Value::<R>::Key(&key)]).await?;
+        let stored = |row: Row| {
+            Ok(Stored {
+                name: row.try_get(0)?,
+                processed: row.try_get(1)?,
+            })
+        };
+        row.map(stored).transpose()
+    }
+
+    async fn mark(conn: &mut ClientWrapper, id: &R::Id) -> Result<bool> {
+        let mark = conn.prepare_cached(Sql::<R>::MARK).await?;
+        let Some(key) = id::key::<R>(column(&mark.params()[0]), id)? else {
+            return Ok(false);
+        };
+        Ok(conn.execute(&mark, &[&Value::<R>::Key(&key)]).await? > 0)
+    }
+
+    async fn open_ids(
+        conn: &mut ClientWrapper,
+        name: &str,
+    ) -> Result<OpenIds<R::Id, TokioPostgresError>> {
+        let mut ids = OpenIds::new();
+        let value = Value::<R>::Name(name);
+        read(conn, Sql::<R>::OPEN_IDS, value, |row| {
+            ids.push(read_id::<R>(&row));
+            Ok(())
+        })
+        .await?;
+        Ok(ids)
+    }
+
+    async fn open_sizes(conn: &mut ClientWrapper, ids: &[R::Id]) -> Result<Vec<(R::Id, u64)>> {
+        let mut sizes = Vec::with_capacity(ids.len());
+        let value = Value::<R>::Ids(ids);
+        read(conn, Sql::<R>::OPEN_SIZES, value, |row| {
+            let size: i64 = row.try_get(1)?;
+            sizes.push((read_id::<R>(&row)?, size.unsigned_abs()));
+            Ok(())
+        })
+        .await?;
+        Ok(sizes)
+    }
+
+    async fn open_records(
+        conn: &mut ClientWrapper,
+        ids: &[R::Id],
+    ) -> Result<OpenRecords<R::Id, TokioPostgresError>> {
+        let mut records = Vec::with_capacity(ids.len());
+        let value = Value::<R>::Ids(ids);
+        read(conn, Sql::<R>::OPEN_RECORDS, value, |row| {
+            records.push(OpenRecord {
+                id: read_id::<R>(&row)?,
+                message: message::<R>(&row),
+            });
+            Ok(())
+        })
+        .await?;
+        Ok(records)
+    }
+}
+
+async fn execute(conn: &ClientWrapper, text: &str) -> Result<()> {
+    Ok(conn.batch_execute(text).await?)
+}
+
+/// Reads rows in a transaction that it begins itself.
+async fn read<R: Record>(
+    conn: &ClientWrapper,
+    text: &'static str,
+    value: Value<'_, R>,
+    mut add: impl FnMut(Row) -> Result<()> + Send,
+) -> Result<()> {
+    execute(conn, sql::BEGIN).await?;
+    let statement = conn.prepare_cached(text).await?;
+    let mut rows = pin!(conn.query_raw(&statement, [value]).await?);
+    while let Some(row) = rows.try_next().await? {
+        add(row)?;
+    }
+    execute(conn, sql::COMMIT).await
+}
+
+impl<R: Record> ToSql for Value<'_, R> {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> std::result::Result<IsNull, BoxError> {
+        self.write(column(ty), out)?;
+        Ok(IsNull::No)
+    }
+
+    /// Any, since the error of a type that does not fit is this crate's own: it names the column.
+    fn accepts(_ty: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// The bytes of a value, which may be `NULL`.
+struct Raw<'a>(Option<&'a [u8]>);
+
+impl<'a> FromSql<'a> for Raw<'a> {
+    fn from_sql(_ty: &Type, bytes: &'a [u8]) -> std::result::Result<Self, BoxError> {
+        Ok(Self(Some(bytes)))
+    }
+
+    fn from_sql_null(_ty: &Type) -> std::result::Result<Self, BoxError> {
+        Ok(Self(None))
+    }
+
+    fn accepts(_ty: &Type) -> bool {
+        true
+    }
+}
+
+fn column(ty: &Type) -> ColumnType<'_> {
+    match ty.kind() {
+        Kind::Domain(base) => column(base),
+        Kind::Array(element) => ColumnType {
+            is_array: true,
+            ..column(element)
+        },
+        _ => ColumnType {
+            oid: ty.oid(),
+            name: ty.name(),
+            is_array: false,
+        },
+    }
+}
+
+fn read_id<R: Record>(row: &Row) -> Result<R::Id> {
+    let Raw(bytes) = row.try_get(0)?;
+    Ok(id::read::<R>(column(row.columns()[0].type_()), bytes)?)
+}
+
+fn message<R: Record>(row: &Row) -> Result<StoredMessage> {
+    let payload = row.try_get(1)?;
+    let ty = column(row.columns()[1].type_());
+    Ok(StoredMessage {
+        payload: value::payload::<R>(ty, payload)?,
+        headers: match R::SPEC.headers_column() {
+            Some(_) => row.try_get(2)?,
+            None => None,
+        },
+    })
+}

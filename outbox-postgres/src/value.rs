@@ -1,0 +1,157 @@
+//! How values travel: in the binary form of the column's own type, as the database described it.
+
+use std::fmt::{self, Debug, Formatter};
+
+use bytes::BufMut;
+use outbox_core::Record;
+
+use crate::ColumnError;
+use crate::id::{self, Key};
+
+/// The type of a parameter or a column: of a domain, the one below; of an array, its elements'.
+#[derive(Clone, Copy)]
+pub(crate) struct ColumnType<'a> {
+    pub(crate) oid: u32,
+    pub(crate) name: &'a str,
+    pub(crate) is_array: bool,
+}
+
+/// The binary form of a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Int2,
+    Int4,
+    Int8,
+    Uuid,
+    Text,
+    Bytes,
+    Json,
+    Jsonb,
+}
+
+impl Form {
+    /// The form of a type that every database has.
+    pub(crate) const fn built_in(oid: u32) -> Option<Self> {
+        Some(match oid {
+            21 => Self::Int2,
+            23 => Self::Int4,
+            20 => Self::Int8,
+            2950 => Self::Uuid,
+            19 | 25 | 1042 | 1043 => Self::Text,
+            17 => Self::Bytes,
+            114 => Self::Json,
+            3802 => Self::Jsonb,
+            _ => return None,
+        })
+    }
+}
+
+impl ColumnType<'_> {
+    /// The form of a value, or of an array's elements.
+    pub(crate) fn form(&self, in_array: bool) -> Option<Form> {
+        let extension = || {
+            self.name
+                .eq_ignore_ascii_case("citext")
+                .then_some(Form::Text)
+        };
+        let form = Form::built_in(self.oid).or_else(extension);
+        form.filter(|_| self.is_array == in_array)
+    }
+
+    pub(crate) fn error(&self, column: &'static str, problem: impl Into<String>) -> ColumnError {
+        let array = if self.is_array { "[]" } else { "" };
+        ColumnError {
+            column,
+            found: self.name.to_ascii_lowercase() + array,
+            problem: problem.into(),
+        }
+    }
+}
+
+/// A value that a statement binds.
+pub(crate) enum Value<'a, R: Record> {
+    Name(&'a str),
+    Payload(&'a [u8]),
+    Headers(&'a str),
+    Key(&'a Key),
+    Ids(&'a [R::Id]),
+}
+
+impl<R: Record> Value<'_, R> {
+    /// Writes the value as a parameter of the type `ty`.
+    pub(crate) fn write(
+        &self,
+        ty: ColumnType<'_>,
+        out: &mut impl BufMut,
+    ) -> Result<(), ColumnError> {
+        match (self, ty.form(false)) {
+            (Self::Key(key), _) => key.write(out),
+            (Self::Ids(ids), _) => write_array(&id::keys::<R>(ty, ids)?, ty.oid, out),
+            (Self::Name(name), Some(Form::Text)) => out.put_slice(name.as_bytes()),
+            (Self::Payload(payload), Some(Form::Bytes)) => out.put_slice(payload),
+            (Self::Headers(text), Some(Form::Text | Form::Json)) => out.put_slice(text.as_bytes()),
+            (Self::Headers(text), Some(Form::Jsonb)) => {
+                const VERSION: u8 = 1;
+                out.put_u8(VERSION);
+                out.put_slice(text.as_bytes());
+            }
+            (Self::Name(_), _) => {
+                let needs = "and a message's name needs text";
+                return Err(ty.error(R::SPEC.name_column(), needs));
+            }
+            (Self::Payload(_), _) => {
+                let needs = "and a message's bytes need bytea";
+                return Err(ty.error(R::SPEC.payload_column(), needs));
+            }
+            (Self::Headers(_), _) => {
+                let column = R::SPEC.headers_column().unwrap_or_default();
+                let needs = "and a message's headers need text, json or jsonb";
+                return Err(ty.error(column, needs));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Without what it holds: a driver may log its parameters.
+impl<R: Record> Debug for Value<'_, R> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Name(_) => "Name",
+            Self::Payload(_) => "Payload",
+            Self::Headers(_) => "Headers",
+            Self::Key(_) => "Key",
+            Self::Ids(_) => "Ids",
+        })
+    }
+}
+
+fn write_array(keys: &[Key], element: u32, out: &mut impl BufMut) {
+    const DIMENSIONS: i32 = 1;
+    const NULLS: i32 = 0;
+    const FIRST: i32 = 1;
+    out.put_i32(DIMENSIONS);
+    out.put_i32(NULLS);
+    out.put_u32(element);
+    out.put_i32(length(keys.len()));
+    out.put_i32(FIRST);
+    for key in keys {
+        let mut bytes = Vec::new();
+        key.write(&mut bytes);
+        out.put_i32(length(bytes.len()));
+        out.put_slice(&bytes);
+    }
+}
+
+/// A length as the protocol has it. What is longer fits no message, which fails on its own.
+fn length(length: usize) -> i32 {
+    i32::try_from(length).unwrap_or(i32::MAX)
+}
+
+/// The payload of a row.
+pub(crate) fn payload<R: Record>(
+    ty: ColumnType<'_>,
+    payload: Option<Vec<u8>>,
+) -> Result<Vec<u8>, ColumnError> {
+    payload.ok_or_else(|| ty.error(R::SPEC.payload_column(), "and the row's is NULL"))
+}
