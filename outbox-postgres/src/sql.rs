@@ -13,7 +13,7 @@ use outbox_core::{OutboxSpec, Record, Text};
 
 /// Begins a transaction. Where somebody left one open, a plain `BEGIN` would join it with a
 /// warning; the last two words refuse it as soon as it has run a query.
-pub(crate) const BEGIN: &str = "BEGIN";
+pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED NOT DEFERRABLE";
 
 /// Commits, and fails where a plain `COMMIT` would answer with a rollback and no error: in a
 /// transaction that a failed statement aborted, and in none at all. A savepoint is refused in both.

@@ -25,6 +25,7 @@ pub mod ids;
 pub mod pace;
 pub mod publish;
 pub mod report;
+pub mod retries;
 pub mod settle;
 pub mod setup;
 pub mod start;

@@ -55,6 +55,7 @@ pub struct Builder<S: Stand> {
     script: Arc<Script>,
     panic: FailurePolicy,
     mounted: bool,
+    again: bool,
     republish: bool,
     envelope: bool,
     shutdown_timeout: Option<Duration>,
@@ -118,6 +119,7 @@ impl<S: Stand> Service<S> {
             script: Arc::new(|_, _| Box::pin(ready(HandlerOutcome::ack()))),
             panic: FailurePolicy::Drop,
             mounted: true,
+            again: false,
             republish: true,
             envelope: false,
             shutdown_timeout: None,
@@ -256,6 +258,13 @@ impl<S: Stand> Builder<S> {
         self
     }
 
+    /// Mounts a second handler of `payments`, whose deliveries are named `payments again`.
+    #[must_use]
+    pub fn with_a_second_handler(mut self) -> Self {
+        self.again = true;
+        self
+    }
+
     /// Leaves the handlers out: the receiver is elsewhere.
     #[must_use]
     pub fn without_handlers(mut self) -> Self {
@@ -338,6 +347,10 @@ impl<S: Stand> Builder<S> {
                     let on_a_thread = handler.threads(nonzero!(1));
                     b.include(on_a_thread).out(DefaultSlot, Publish).build();
                 }
+                if self.again {
+                    let handler = handle_again.name("payments").on_failure(policies);
+                    b.include(handler).out(DefaultSlot, Publish).build();
+                }
                 if self.republish {
                     b.after_startup(Publish, outbox.republish());
                 }
@@ -388,7 +401,26 @@ async fn handle(
         payload: payload.0.to_vec(),
         headers: ctx.headers().clone(),
     };
-    let Handlers { script, taken } = ctx.state();
-    taken.send(delivery.clone()).ok();
-    script(delivery, &Slot(out)).await
+    ctx.state().run(delivery, &Slot(out)).await
+}
+
+#[subscriber]
+async fn handle_again(
+    payload: &Payload<'_>,
+    ctx: &mut Context<'_, (), Handlers>,
+    Out(out): Out<impl Publisher>,
+) -> HandlerOutcome {
+    let delivery = Delivery {
+        name: format!("{} again", ctx.name()),
+        payload: payload.0.to_vec(),
+        headers: ctx.headers().clone(),
+    };
+    ctx.state().run(delivery, &Slot(out)).await
+}
+
+impl Handlers {
+    async fn run(&self, delivery: Delivery, out: &dyn Outlet) -> HandlerOutcome {
+        self.taken.send(delivery.clone()).ok();
+        (self.script)(delivery, out).await
+    }
 }
