@@ -10,7 +10,7 @@ mod stand;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use outbox_core::conformance::{Stand, StandRecord, registry};
+use outbox_core::conformance::{Stand, StandRecord, on, registry};
 use outbox_sqlite::outbox::{OUTBOX_ID_HEADER, Statements};
 use ruststream::{Lend, OutgoingMessage, Publisher};
 use sqlx::Row as _;
@@ -107,7 +107,7 @@ async fn sends_within_bounded_memory<D: Driver + Statements<StandRecord>>() {
 #[tokio::test]
 async fn a_backlog_is_sent_in_order_within_bounded_memory() {
     #[cfg(feature = "sqlx")]
-    sends_within_bounded_memory::<outbox_sqlite::Sqlite>().await;
+    on(sends_within_bounded_memory::<outbox_sqlite::Sqlite>()).await;
     #[cfg(feature = "rusqlite")]
-    sends_within_bounded_memory::<outbox_sqlite::Rusqlite>().await;
+    on(sends_within_bounded_memory::<outbox_sqlite::Rusqlite>()).await;
 }

@@ -42,7 +42,7 @@ macro_rules! cases {
         $(
             #[tokio::test]
             async fn $case() {
-                super::$case::<$driver>().await;
+                outbox_core::conformance::on(super::$case::<$driver>()).await;
             }
         )*
     };

@@ -5,15 +5,19 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ruststream::OutgoingMessage;
 use ruststream::runtime::HandlerOutcome;
+use ruststream::{HeaderMap, OutgoingMessage};
 use tracing::Level;
 
 use super::logs::Logs;
-use super::message::Settle;
+use super::message::{Settle, publish};
 use super::service::{Service, registry};
+use super::sink::Sink;
 use super::stand::{Row, Stand, assert_closed, deletes};
-use crate::{Backend, Mark, OpenIds, OutboxSpec, Publish, Record, Statements, Stored, TARGET};
+use crate::{
+    Backend, Handle, Mark, OpenIds, Outbox, OutboxSpec, Publish, Record, Statements, Stored,
+    TARGET, TrackedName,
+};
 
 /// The table of `R`, whose records are fetched by the service.
 #[derive(Debug)]
@@ -220,6 +224,42 @@ where
     assert_eq!(open.len(), 2, "not sent again, and kept: {rows:?}");
     assert_eq!(open[1].id, ids[1]);
     assert_eq!(logs.complaints(), [""; 0]);
+}
+
+/// A name as a type.
+struct Payments;
+
+impl TrackedName for Payments {
+    const NAME: &'static str = "payments";
+}
+
+/// Each name has the record type that it was registered with, whether it was registered as a type
+/// or as a value.
+pub async fn each_name_has_a_record_type_of_its_own<S>()
+where
+    S: Stand<Backend: Statements<Deciding<S::Record>>>,
+{
+    let stand = S::open().await;
+    let outbox = Outbox::<S::Backend>::new(stand.pool(2).await)
+        .track::<S::Record, Payments>()
+        .register::<Deciding<S::Record>>("refunds");
+    let (recording, start) = (Sink::accepting(), Sink::accepting());
+    let wrapped = outbox.wrap(recording.clone());
+    for name in ["refunds", "payments", "audit"] {
+        let published = publish(&wrapped, name, name.as_bytes(), HeaderMap::new());
+        published.await.unwrap();
+    }
+    let mut recorded: Vec<_> = stand.rows().await.into_iter().map(|row| row.name).collect();
+    recorded.sort();
+    assert_eq!(recorded, ["payments", "refunds"]);
+    outbox.republish()(start.clone()).await.unwrap();
+    assert_eq!(
+        start.payloads(),
+        [b"payments"],
+        "refunds are never sent again"
+    );
+    let _payments: Handle<_, S::Record> = outbox.handle("payments");
+    let _refunds: Handle<_, Deciding<S::Record>> = outbox.handle("refunds");
 }
 
 /// A retry takes no connection where the record type has no retry of its own.

@@ -230,7 +230,7 @@ pub async fn a_delivery_on_an_exhausted_pool_comes_back<S: Stand>() {
     let pool = stand.pool(1).await;
     let outbox = registry::<S>()
         .retry_delay(DELAY)
-        .acquire_timeout(DELAY * 4);
+        .acquire_timeout(DELAY * 6);
     outbox.set_pool(pool.clone()).unwrap();
     let service = Service::<S>::with(outbox).without_republish();
     let mut service = service.start().await;

@@ -1,12 +1,12 @@
 //! What the outbox logs, as a test sees it.
 
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, set_default};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 use crate::TARGET;
 
@@ -19,10 +19,15 @@ pub struct Logs {
 
 type Lines = Arc<Mutex<Vec<(Level, String)>>>;
 
+/// A second listener for the life of the process. While there is just one, a line that another
+/// thread is the first to log is switched off for every thread.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Listener(Lines::default())));
+
 impl Logs {
     /// Begins to listen.
     #[must_use]
     pub fn capture() -> Self {
+        LazyLock::force(&SECOND);
         let lines = Lines::default();
         let guard = set_default(Listener(Arc::clone(&lines)));
         Self {

@@ -89,6 +89,7 @@ pub async fn a_large_backlog_is_handled_in_one_start<S: Stand>() {
     });
     let mut service = service.start().await;
     service.idle().await;
+    assert_eq!(service.outcomes().len(), BACKLOG, "each is sent once");
     let handled = service.stop().await;
     let mut ids: Vec<_> = handled.iter().map(|handled| handled.id()).collect();
     ids.sort_unstable();
@@ -106,7 +107,7 @@ pub async fn a_receiver_elsewhere_is_sent_all_in_windows<S: Stand>() {
         let name = ["payments", "refunds"][at % 2];
         stand.store(name, Some(b"1"), None).await;
     }
-    let patience = Duration::from_millis(30);
+    let patience = Duration::from_millis(20);
     let outbox = registry_on(&stand, 2).await.republish_window(2);
     let outbox = outbox.republish_patience(patience);
     let times = Arc::new(Mutex::new(Vec::new()));

@@ -57,7 +57,7 @@ pub struct Builder<S: Stand> {
     mounted: bool,
     again: bool,
     republish: bool,
-    envelope: bool,
+    envelope: Envelope,
     shutdown_timeout: Option<Duration>,
 }
 
@@ -121,7 +121,7 @@ impl<S: Stand> Service<S> {
             mounted: true,
             again: false,
             republish: true,
-            envelope: false,
+            envelope: Envelope(false),
             shutdown_timeout: None,
         }
     }
@@ -282,7 +282,7 @@ impl<S: Stand> Builder<S> {
     /// Adds a publish layer that puts each payload between brackets, after the outbox's own.
     #[must_use]
     pub fn enveloped(mut self) -> Self {
-        self.envelope = true;
+        self.envelope = Envelope(true);
         self
     }
 
@@ -334,7 +334,7 @@ impl<S: Stand> Builder<S> {
             .layer(watch)
             .layer(outbox.layer())
             .publish_layer(outbox.publish_layer())
-            .publish_layer(Envelope(self.envelope))
+            .publish_layer(self.envelope)
             .with_broker(self.broker, |b| {
                 for name in NAMES {
                     if self.mounted {

@@ -6,7 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use ruststream::{Lend, OutgoingMessage, Publisher};
+use ruststream::{HeaderMap, Lend, OutgoingMessage, Publisher};
 
 use super::message::Delivery;
 
@@ -18,6 +18,7 @@ pub struct Sink {
     script: Arc<dyn Fn(Delivery) -> Sending + Send + Sync>,
     asked: Arc<Mutex<Vec<Delivery>>>,
     sent: Arc<Mutex<Vec<Delivery>>>,
+    base: Option<HeaderMap>,
 }
 
 impl Sink {
@@ -27,7 +28,15 @@ impl Sink {
             script: Arc::new(script),
             asked: Arc::default(),
             sent: Arc::default(),
+            base: None,
         }
+    }
+
+    /// The broker, with headers of its publisher's own.
+    #[must_use]
+    pub fn with_base(mut self, headers: HeaderMap) -> Self {
+        self.base = Some(headers);
+        self
     }
 
     /// A broker that takes every message but those that `refuse` is true for.
@@ -94,5 +103,9 @@ impl Publisher for Sink {
         (self.script)(delivery.clone()).await?;
         self.sent.lock().unwrap().push(delivery);
         Ok(())
+    }
+
+    fn base_headers(&self) -> Option<&HeaderMap> {
+        self.base.as_ref()
     }
 }

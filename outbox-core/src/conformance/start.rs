@@ -10,7 +10,7 @@ use tokio::task::yield_now;
 use tracing::Level;
 
 use super::logs::Logs;
-use super::message::{Delivery, headers};
+use super::message::{Delivery, Settle, headers};
 use super::service::{Service, registry_on};
 use super::sink::Sink;
 use super::stand::{Row, Stand, assert_closed, deletes};
@@ -66,6 +66,24 @@ pub async fn open_records_are_sent_again_in_order<S: Stand>() {
     assert_eq!(stand.rows().await, rows, "no record is written or closed");
 }
 
+/// The publisher's own headers lie under the stored ones.
+pub async fn the_publishers_own_headers_lie_under_the_stored_ones<S: Stand>() {
+    let stand = S::open().await;
+    let stored = encode_headers(&headers(&[("tenant", b"acme")]));
+    let id = stand.store("payments", Some(b"1"), Some(&stored)).await;
+    let own = headers(&[("tenant", b"none"), ("producer", b"checkout")]);
+    let (outbox, sink) = (
+        registry_on(&stand, 2).await,
+        Sink::accepting().with_base(own),
+    );
+    outbox.republish()(sink.clone()).await.unwrap();
+    let sent = sink.sent().remove(0).headers;
+    assert_eq!(sent.get("tenant"), Some(b"acme".as_slice()));
+    assert_eq!(sent.get("producer"), Some(b"checkout".as_slice()));
+    assert_eq!(sent.get(OUTBOX_ID_HEADER), Some(id.as_bytes()));
+    assert_eq!(sent.len(), 3);
+}
+
 /// What the start sends becomes no new record, and is processed once its handlers acknowledged.
 pub async fn what_the_start_sends_is_processed_by_its_handlers<S: Stand>() {
     let stand = S::open().await;
@@ -73,13 +91,18 @@ pub async fn what_the_start_sends_is_processed_by_its_handlers<S: Stand>() {
     for name in ["payments", "refunds", "payments"] {
         stored.push(stand.store(name, Some(b"1"), None).await);
     }
+    let logs = Logs::capture();
     let mut service = Service::on(&stand).await.start().await;
     let mut handled = Vec::new();
     for _ in &stored {
         handled.push(service.next().await.id().unwrap().to_owned());
     }
     service.idle().await;
+    assert_eq!(service.outcomes(), [Settle::Ack; 3], "each is sent once");
     assert_eq!(service.stop().await, []);
+    for (name, open) in [("payments", "open=2"), ("refunds", "open=1")] {
+        assert!(!logs.lines(Level::INFO, &[name, open]).is_empty());
+    }
     handled.sort();
     stored.sort();
     assert_eq!(handled, stored);
@@ -117,10 +140,11 @@ pub async fn the_start_sends_nothing_that_is_published_meanwhile<S: Stand>() {
         ids.push(service.next().await.id().unwrap().to_owned());
     }
     service.idle().await;
+    assert_eq!(service.outcomes(), [Settle::Ack; 12], "each is sent once");
     assert_eq!(service.stop().await, []);
     ids.sort();
     ids.dedup();
-    assert_eq!(ids.len(), 12, "each one once");
+    assert_eq!(ids.len(), 12);
     assert_closed(&stand, 12).await;
 }
 
