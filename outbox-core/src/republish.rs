@@ -1,5 +1,6 @@
 //! The start: every record that is still open is sent again, at the pace of this process's handlers.
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt::Display;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::pace::Pacing;
 use crate::registry::{Registered, Visit, Walk};
 use crate::settings::Settings;
 use crate::{
-    Backend, Mark, OUTBOX_ID_HEADER, OpenRecord, Outbox, PAGE_BYTES, PAGE_ROWS, Publish,
+    Backend, Mark, OUTBOX_ID_HEADER, OpenIds, OpenRecord, Outbox, PAGE_BYTES, PAGE_ROWS, Publish,
     Statements, StoredMessage, TARGET, is_on,
 };
 
@@ -52,10 +53,22 @@ pub(crate) async fn run<B: Backend, L: Walk<B>, P: Publisher>(
         report: RepublishReport::default(),
         failing: None,
     };
+    // All names first: what is published while the records of one are sent is of no other's.
+    let mut snapshots = Vec::with_capacity(names.len());
     for registered in names {
+        let snapshot = Snapshot {
+            database,
+            settings: &outbox.settings,
+            name: registered.name(),
+        };
+        let open = outbox.names.walk(registered.name(), snapshot).await;
+        snapshots.extend(open.map(|open| (registered, open)));
+    }
+    for (registered, open) in snapshots {
         let resend = Resend {
             start: &mut start,
             registered,
+            open,
         };
         outbox.names.walk(registered.name(), resend).await;
         if start.report.given_up {
@@ -155,37 +168,83 @@ impl<B: Backend, P: Publisher> Start<'_, B, P> {
     }
 }
 
+/// The ids of the open records of a name, whatever their type.
+type Open<B> = Result<Box<dyn Any + Send>, Failure<B>>;
+
+/// Reads the ids of the open records of one name.
+struct Snapshot<'a, B: Backend> {
+    database: &'a Database<B>,
+    settings: &'a Settings,
+    name: &'a str,
+}
+
+impl<B: Backend> Visit<B> for Snapshot<'_, B> {
+    type Output = Open<B>;
+
+    async fn visit<R>(self) -> Open<B>
+    where
+        R: Publish<B> + Mark<B>,
+        B: Statements<R>,
+    {
+        let open = read!(self.database, self.settings, |conn| R::recover(
+            &mut conn, self.name
+        ))
+        .await?;
+        Ok(Box::new(open))
+    }
+}
+
 /// Sends the open records of one name.
 struct Resend<'s, 'a, B: Backend, P> {
     start: &'s mut Start<'a, B, P>,
     registered: &'s Registered,
+    open: Open<B>,
 }
 
 impl<B: Backend, P: Publisher> Visit<B> for Resend<'_, '_, B, P> {
     type Output = ();
 
-    async fn visit<R>(mut self)
+    async fn visit<R>(self)
     where
         R: Publish<B> + Mark<B>,
         B: Statements<R>,
     {
-        if let Err(failure) = self.send_open::<R>().await {
+        let Self {
+            start,
+            registered,
+            open,
+        } = self;
+        let mut sending = Sending { start, registered };
+        let sent = match open {
+            Ok(open) => {
+                let Ok(open) = open.downcast() else {
+                    unreachable!("`{}` has one record type", registered.name());
+                };
+                sending.send_open::<R>(&open).await
+            }
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = sent {
             let cause =
                 format!("they could not be read, and those not sent yet stay open: {failure}");
-            self.start.failed(self.registered.name(), None, cause);
+            sending.start.failed(registered.name(), None, cause);
         }
     }
 }
 
-impl<B: Backend, P: Publisher> Resend<'_, '_, B, P> {
-    async fn send_open<R>(&mut self) -> Result<(), Failure<B>>
+struct Sending<'s, 'a, B: Backend, P> {
+    start: &'s mut Start<'a, B, P>,
+    registered: &'s Registered,
+}
+
+impl<B: Backend, P: Publisher> Sending<'_, '_, B, P> {
+    async fn send_open<R>(&mut self, open: &OpenIds<R::Id, B::Error>) -> Result<(), Failure<B>>
     where
         R: Mark<B>,
         B: Statements<R>,
     {
         let name = self.registered.name();
         let (database, settings) = (self.start.database, self.start.settings);
-        let open = read!(database, settings, |conn| R::recover(&mut conn, name)).await?;
         for error in &open.unreadable {
             let cause = format!("the id of a row cannot be read: {}", Chain(error));
             self.start.failed(name, None, cause);

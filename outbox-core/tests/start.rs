@@ -78,6 +78,7 @@ async fn a_broker_that_takes_one_now_and_then_is_not_given_up() {
             if asked % 10 == 9 || asked == last {
                 return Ok(());
             }
+            // tidy: sleep: the broker takes its time to refuse, on a clock that is paused
             sleep(Duration::from_millis(500)).await;
             Err(io::Error::other("not now"))
         })

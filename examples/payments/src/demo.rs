@@ -8,16 +8,15 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sqlx::SqlitePool;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::{Instant, sleep};
 
 use self::folder::Folder;
 use self::instance::Instance;
 use crate::client::Client;
+use crate::database::Database;
 use crate::error::Error;
 use crate::handlers::Checkout;
-use crate::record::PaymentOutbox;
 
 /// How many customers check out.
 const ORDERS: u64 = 50;
@@ -31,22 +30,25 @@ const BEFORE_THE_KILL: usize = 25;
 /// The longest that the demo waits for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs the demo, and returns how many accepted orders were lost.
+/// Runs the demo, and returns how many accepted orders were lost. Without the URL of an empty
+/// database it takes a file that goes away with it.
 ///
 /// # Errors
 ///
-/// The service did not start, did not answer, or left records open.
-pub async fn run() -> Result<usize, Error> {
+/// The database has records, or the service did not start, did not answer, or left records open.
+pub async fn run<D: Database>(database: Option<String>) -> Result<usize, Error> {
     let folder = Folder::new()?;
-    let lost = kill_in_the_middle(&folder).await;
+    let database = database.unwrap_or_else(|| folder.database());
+    let lost = kill_in_the_middle::<D>(&folder, &database).await;
     if !matches!(lost, Ok(0)) {
         eprintln!("what the service logged:\n{}", folder.service_log());
     }
     lost
 }
 
-async fn kill_in_the_middle(folder: &Folder) -> Result<usize, Error> {
-    let service = Instance::start(folder).await?;
+async fn kill_in_the_middle<D: Database>(folder: &Folder, url: &str) -> Result<usize, Error> {
+    must_be_empty::<D>(url).await?;
+    let service = Instance::start::<D>(folder, url).await?;
     println!("started the service, its outbox is on");
 
     let mut accepted = BTreeSet::new();
@@ -72,14 +74,10 @@ async fn kill_in_the_middle(folder: &Folder) -> Result<usize, Error> {
         "killed the service (SIGKILL) after {posted} of {ORDERS} checkouts, {shipped} shipped"
     );
 
-    let database = SqlitePool::connect(&folder.database()).await?;
-    let open = async || {
-        let is_open = |record: &&PaymentOutbox| record.processed_at.is_none();
-        let open = records(&database).await?.iter().filter(is_open).count();
-        Ok::<_, Error>(open)
-    };
+    let database = D::open(url).await?;
+    let open = async || Ok::<_, Error>(D::count(&database).await?.1);
     let left = open().await?;
-    let service = Instance::start(folder).await?;
+    let service = Instance::start::<D>(folder, url).await?;
     println!("started the service again, it found {left} open records");
 
     let unanswered: VecDeque<u64> = (1..=ORDERS).filter(|id| !accepted.contains(id)).collect();
@@ -92,6 +90,8 @@ async fn kill_in_the_middle(folder: &Folder) -> Result<usize, Error> {
     let closed = eventually("the end of the backlog", async || Ok(open().await? == 0)).await;
     service.kill().await?;
 
+    let (recorded, _) = D::count(&database).await?;
+    D::close(&database).await;
     let shipped = folder.shipped()?;
     let twice = shipped.values().filter(|times| **times > 1).count();
     let lost = accepted
@@ -100,7 +100,7 @@ async fn kill_in_the_middle(folder: &Folder) -> Result<usize, Error> {
         .count();
     println!();
     println!("accepted (202)  {:>3}", accepted.len());
-    println!("recorded        {:>3}", records(&database).await?.len());
+    println!("recorded        {recorded:>3}");
     println!("shipped         {:>3}", shipped.len());
     println!("shipped twice   {twice:>3}");
     println!("lost            {lost:>3}");
@@ -133,10 +133,16 @@ fn post(orders: VecDeque<u64>, client: &Client) -> Receiver<(u64, Result<(), Err
     answers
 }
 
-async fn records(database: &SqlitePool) -> sqlx::Result<Vec<PaymentOutbox>> {
-    sqlx::query_as("SELECT * FROM outbox")
-        .fetch_all(database)
-        .await
+/// The demo counts from zero.
+async fn must_be_empty<D: Database>(url: &str) -> Result<(), Error> {
+    let database = D::open(url).await?;
+    let (recorded, _) = D::count(&database).await?;
+    D::close(&database).await;
+    if recorded > 0 {
+        let full = format!("the table `outbox` has {recorded} records: name an empty database");
+        return Err(full.into());
+    }
+    Ok(())
 }
 
 /// Asks until the answer is yes.

@@ -6,21 +6,21 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use outbox_sqlite::{Sqlite, outbox};
+use outbox_sqlite::outbox;
 use ruststream::memory::MemoryPublisher;
 use ruststream::prelude::*;
 use ruststream::runtime::HealthProbe;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
+use crate::database::Database;
 use crate::error::{Error, with_causes};
 use crate::handlers::{Checkout, Payment};
 use crate::record::PaymentOutbox;
 use crate::service::{Settings, service};
 
 /// What publishes payments outside the handlers.
-pub type Payments =
-    outbox::TrackedPublisher<MemoryPublisher, outbox::Handle<Sqlite, PaymentOutbox>>;
+pub type Payments<D> = outbox::TrackedPublisher<MemoryPublisher, outbox::Handle<D, PaymentOutbox>>;
 
 /// What `GET /health` answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +36,11 @@ pub struct Health {
 /// # Errors
 ///
 /// The service or the endpoint did not start, or did not stop cleanly.
-pub async fn serve(settings: Settings, listen: &str) -> Result<(), Error> {
-    let service = service(settings);
+pub async fn serve<D: Database>(settings: Settings, listen: &str) -> Result<(), Error>
+where
+    PaymentOutbox: outbox::Publish<D>,
+{
+    let service = service::<D>(settings);
     let running = service.app.start().await?;
     let publisher = running.publisher(service.publisher).await?;
     let router = router(service.tracking.wrap(publisher), running.health());
@@ -57,18 +60,24 @@ pub async fn serve(settings: Settings, listen: &str) -> Result<(), Error> {
 }
 
 /// The endpoints.
-pub fn router(payments: Payments, health: HealthProbe) -> Router {
+pub fn router<D: Database>(payments: Payments<D>, health: HealthProbe) -> Router
+where
+    PaymentOutbox: outbox::Publish<D>,
+{
     Router::new()
-        .route("/checkout", post(checkout))
+        .route("/checkout", post(checkout::<D>))
         .with_state(Arc::new(payments))
         .route("/health", get(report))
         .with_state(health)
 }
 
-async fn checkout(
-    State(payments): State<Arc<Payments>>,
+async fn checkout<D: Database>(
+    State(payments): State<Arc<Payments<D>>>,
     Json(checkout): Json<Checkout>,
-) -> Result<StatusCode, (StatusCode, String)> {
+) -> Result<StatusCode, (StatusCode, String)>
+where
+    PaymentOutbox: outbox::Publish<D>,
+{
     // In a task of its own: a client that hangs up would drop this future, perhaps between the
     // record and the send.
     let publish = tokio::spawn(async move {

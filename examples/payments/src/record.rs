@@ -1,12 +1,10 @@
-//! The record of a payment: a row of the table `outbox`, and how it is written.
+//! The record of a payment: a row of the table `outbox`. Its insert is in the file of each driver.
 
 use chrono::{DateTime, Utc};
-use outbox_sqlite::{Outbox, Sqlite, outbox};
-use ruststream::OutgoingMessage;
-use sqlx::SqliteConnection;
+use outbox_sqlite::Outbox;
 
 /// A payment that was published, and whether it was processed.
-#[derive(Debug, Outbox, sqlx::FromRow)]
+#[derive(Debug, Outbox)]
 #[outbox(table = "outbox")]
 pub struct PaymentOutbox {
     /// Travels with the message.
@@ -21,14 +19,4 @@ pub struct PaymentOutbox {
     /// `None` while the record is open.
     #[field(processed_at)]
     pub processed_at: Option<DateTime<Utc>>,
-}
-
-impl outbox::Publish<Sqlite> for PaymentOutbox {
-    async fn publish(conn: &mut SqliteConnection, msg: &OutgoingMessage<'_>) -> sqlx::Result<i64> {
-        sqlx::query_scalar("INSERT INTO outbox (name, payload) VALUES (?, ?) RETURNING id")
-            .bind(msg.name())
-            .bind(msg.payload())
-            .fetch_one(conn)
-            .await
-    }
 }

@@ -5,19 +5,19 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use outbox_sqlite::{Sqlite, outbox};
+use outbox_sqlite::outbox;
 use ruststream::memory::prelude::*;
 use ruststream::runtime::Bound;
-use sqlx::SqlitePool;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
+use crate::database::Database;
+use crate::error::Error;
 use crate::handlers::{ShipmentLog, ship, take_payment};
 use crate::record::PaymentOutbox;
 
 /// What the service is started with.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The URL of its SQLite database.
+    /// The URL of its database.
     pub database: String,
     /// The file of the shipped orders.
     pub log: PathBuf,
@@ -25,22 +25,28 @@ pub struct Settings {
 
 /// The app, and what publishes payments beside it.
 #[derive(Debug)]
-pub struct Service<A> {
+pub struct Service<A, D: Database> {
     /// The messaging side.
     pub app: A,
     /// A publisher for the time after the start.
     pub publisher: Bound<MemoryBroker, Publish>,
     /// The registry of the payments.
-    pub tracking: outbox::Handle<Sqlite, PaymentOutbox>,
+    pub tracking: outbox::Handle<D, PaymentOutbox>,
 }
 
 /// The state of the app.
-#[derive(Debug, FromRef)]
-pub struct Shop {
+#[derive(Debug)]
+pub struct Shop<P> {
     /// The service's database.
-    pub pool: SqlitePool,
+    pub pool: P,
     /// The shipped orders.
     pub shipped: ShipmentLog,
+}
+
+impl<P> FromRef<Shop<P>> for ShipmentLog {
+    fn from_ref(shop: &Shop<P>) -> Self {
+        shop.shipped.clone()
+    }
 }
 
 /// Why the service did not start.
@@ -49,7 +55,7 @@ pub struct Shop {
 pub enum StartError {
     /// The database could not be opened, or its table not be made.
     #[error("the database could not be prepared")]
-    Database(#[from] sqlx::Error),
+    Database(#[source] Error),
     /// The file of the shipped orders could not be opened.
     #[error("the shipment log could not be opened")]
     Log(#[from] io::Error),
@@ -58,24 +64,28 @@ pub enum StartError {
     Outbox(#[from] outbox::OutboxError),
 }
 
-/// Builds the service. Nothing is opened before its app starts.
+/// Builds the service on a database. Nothing is opened before its app starts.
 #[must_use]
-pub fn service(settings: Settings) -> Service<impl App> {
-    let tracking = outbox! { "payments" => PaymentOutbox };
+pub fn service<D: Database>(settings: Settings) -> Service<impl App, D>
+where
+    PaymentOutbox: outbox::Publish<D>,
+{
+    let tracking = outbox! { driver: D, "payments" => PaymentOutbox };
     let broker = MemoryBroker::new().bindable();
     let publisher = broker.bind(Publish);
     let registry = tracking.clone();
     let app = RustStream::new(AppInfo::new("payments", env!("CARGO_PKG_VERSION")))
         .on_startup(async move |()| {
-            let pool = open(&settings.database).await?;
+            let pool = D::open(&settings.database).await;
+            let pool = pool.map_err(StartError::Database)?;
             registry.set_pool(pool.clone())?;
             let shipped = ShipmentLog::open(&settings.log)?;
             Ok::<_, StartError>(Shop { pool, shipped })
         })
         .layer(tracking.layer())
         .publish_layer(tracking.publish_layer())
-        .after_shutdown(async move |shop: Arc<Shop>| {
-            shop.pool.close().await;
+        .after_shutdown(async move |shop: Arc<Shop<D::Pool>>| {
+            D::close(&shop.pool).await;
             Ok::<_, Infallible>(())
         })
         .with_broker(broker, |b| {
@@ -88,22 +98,4 @@ pub fn service(settings: Settings) -> Service<impl App> {
         publisher,
         tracking: tracking.handle("payments"),
     }
-}
-
-/// Opens the database and makes its table.
-async fn open(url: &str) -> sqlx::Result<SqlitePool> {
-    let options = url
-        .parse::<SqliteConnectOptions>()?
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full);
-    let pool = SqlitePoolOptions::new()
-        // A database in memory lives as long as a connection to it.
-        .min_connections(1)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .connect_with(options)
-        .await?;
-    sqlx::raw_sql(outbox_sqlite::SCHEMA).execute(&pool).await?;
-    Ok(pool)
 }

@@ -1,21 +1,57 @@
-//! The production app on an SQLite database in memory, with the outbox on and off.
+//! The production app on every database through every driver, with the outbox on and off.
 
-use std::error::Error;
-use std::fs;
-use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+mod stand;
 
-use outbox_sqlite::outbox::{self, OUTBOX_ID_HEADER, SWITCH_VARIABLE};
+use outbox_postgres::{Postgres, TokioPostgres};
+use outbox_sqlite::outbox::{self, OUTBOX_ID_HEADER};
+use outbox_sqlite::{Rusqlite, Sqlite};
 use payments::client::Client;
+use payments::database::Database;
 use payments::handlers::{Checkout, Payment};
 use payments::http;
 use payments::record::PaymentOutbox;
-use payments::service::{Settings, service};
+use payments::service::service;
+use ruststream::OutgoingMessage;
 use ruststream::memory::prelude::*;
 use ruststream::testing::TestApp;
-use sqlx::SqlitePool;
-use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::process::Command;
+
+use self::stand::{Result, Row, Shop, outbox_is};
+
+/// The cases on one driver.
+macro_rules! on {
+    ($module:ident, $driver:ty, $shop:expr) => {
+        mod $module {
+            tests! { $driver, $shop;
+                a_payment_is_recorded_sent_with_its_id_and_marked_after_it_shipped,
+                a_record_that_an_earlier_instance_left_open_is_shipped_after_the_start,
+                the_http_endpoint_answers_202_once_the_record_is_there,
+                switch_off_the_service_works_and_records_nothing,
+                the_demo_loses_nothing,
+            }
+        }
+    };
+}
+
+macro_rules! tests {
+    ($driver:ty, $shop:expr; $($case:ident,)*) => {
+        $(
+            #[tokio::test]
+            async fn $case() -> crate::Result {
+                match $shop? {
+                    Some(shop) => super::$case::<$driver>(&shop).await,
+                    None => Ok(()),
+                }
+            }
+        )*
+    };
+}
+
+on! { sqlite_sqlx, crate::Sqlite, crate::Shop::on_sqlite() }
+on! { sqlite_rusqlite, crate::Rusqlite, crate::Shop::on_sqlite() }
+on! { postgres_sqlx, crate::Postgres, crate::Shop::on_postgres().await }
+on! { postgres_tokio, crate::TokioPostgres, crate::Shop::on_postgres().await }
 
 const CHECKOUT: Checkout = Checkout {
     order: 7,
@@ -26,14 +62,16 @@ const PAYMENT: Payment = Payment {
     amount: 1250,
 };
 
-#[tokio::test]
-async fn a_payment_is_recorded_sent_with_its_id_and_marked_after_it_shipped()
--> Result<(), Box<dyn Error>> {
+async fn a_payment_is_recorded_sent_with_its_id_and_marked_after_it_shipped<D: Database>(
+    shop: &Shop,
+) -> Result
+where
+    PaymentOutbox: outbox::Publish<D>,
+{
     if !outbox_is(true) {
         return Ok(());
     }
-    let shop = Shop::new().await?;
-    let app = TestApp::start(service(shop.settings()).app).await?;
+    let app = TestApp::start(service::<D>(shop.settings()).app).await?;
     let broker = app.broker::<MemoryBroker>();
 
     broker.message(&CHECKOUT).publish().await?;
@@ -48,28 +86,30 @@ async fn a_payment_is_recorded_sent_with_its_id_and_marked_after_it_shipped()
         .assert_called_once()
         .settled(HandlerOutcome::ack());
     assert_eq!(shop.shipped()?, "7\n");
-    let records = shop.records().await?;
-    assert_eq!(records.len(), 1);
-    assert_eq!((records[0].id, &*records[0].name), (1, "payments"));
-    assert_eq!(records[0].payload, serde_json::to_vec(&PAYMENT)?);
-    assert!(records[0].processed_at.is_some());
+    assert_eq!(shop.records().await?, [record("processed")?]);
     app.shutdown().await?;
     Ok(())
 }
 
-#[tokio::test]
-async fn a_record_that_an_earlier_instance_left_open_is_shipped_after_the_start()
--> Result<(), Box<dyn Error>> {
+async fn a_record_that_an_earlier_instance_left_open_is_shipped_after_the_start<D: Database>(
+    shop: &Shop,
+) -> Result
+where
+    PaymentOutbox: outbox::Publish<D>,
+{
     if !outbox_is(true) {
         return Ok(());
     }
-    let shop = Shop::new().await?;
-    sqlx::query("INSERT INTO outbox (name, payload) VALUES ('payments', ?)")
-        .bind(serde_json::to_vec(&PAYMENT)?)
-        .execute(&shop.database)
-        .await?;
+    let pool = D::open(&shop.url()).await?;
+    let payload = serde_json::to_vec(&PAYMENT)?;
+    let message = OutgoingMessage::new("payments", &payload);
+    let mut conn = D::acquire(&pool).await?;
+    <PaymentOutbox as outbox::Publish<D>>::publish(&mut conn, &message).await?;
+    drop(conn);
+    D::close(&pool).await;
+    assert_eq!(shop.records().await?, [record("open")?]);
 
-    let app = TestApp::start(service(shop.settings()).app).await?;
+    let app = TestApp::start(service::<D>(shop.settings()).app).await?;
     app.settle().await?;
 
     app.broker::<MemoryBroker>()
@@ -78,52 +118,59 @@ async fn a_record_that_an_earlier_instance_left_open_is_shipped_after_the_start(
         .with(&PAYMENT)
         .settled(HandlerOutcome::ack());
     assert_eq!(shop.shipped()?, "7\n");
-    let records = shop.records().await?;
-    assert_eq!(records.len(), 1);
-    assert!(records[0].processed_at.is_some());
+    assert_eq!(shop.records().await?, [record("processed")?]);
     app.shutdown().await?;
     Ok(())
 }
 
-#[tokio::test]
-async fn the_http_endpoint_answers_202_once_the_record_is_there() -> Result<(), Box<dyn Error>> {
+async fn the_http_endpoint_answers_202_once_the_record_is_there<D: Database>(shop: &Shop) -> Result
+where
+    PaymentOutbox: outbox::Publish<D>,
+{
     if !outbox_is(true) {
         return Ok(());
     }
-    let shop = Shop::new().await?;
-    let service = service(shop.settings());
+    let service = service::<D>(shop.settings());
     let running = service.app.start().await?;
     let publisher = running.publisher(service.publisher).await?;
     let router = http::router(service.tracking.wrap(publisher), running.health());
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let client = Client::new(&format!("http://{}", listener.local_addr()?));
     tokio::spawn(async move { axum::serve(listener, router).await });
-    let health = client.health().await.unwrap();
+    let health = client.health().await?;
     assert!(health.outbox && health.ready);
 
-    client.checkout(CHECKOUT).await.unwrap();
+    client.checkout(CHECKOUT).await?;
     let records = shop.records().await?;
     assert_eq!(records.len(), 1);
-    assert_eq!(records[0].payload, serde_json::to_vec(&PAYMENT)?);
+    assert_eq!(records[0].2, serde_json::to_vec(&PAYMENT)?);
 
-    sqlx::query("ALTER TABLE outbox RENAME TO elsewhere")
-        .execute(&shop.database)
+    shop.execute("ALTER TABLE outbox RENAME TO elsewhere")
         .await?;
-    let refused = client.checkout(CHECKOUT).await.unwrap_err().to_string();
+    let refused = client.checkout(CHECKOUT).await;
+    let refused = refused.expect_err("the table is away").to_string();
     assert!(refused.starts_with("503"), "{refused}");
-    assert!(refused.contains("no such table: outbox"), "{refused}");
+    let missing = [
+        "no such table: outbox",
+        "relation \"outbox\" does not exist",
+    ];
+    assert!(
+        missing.iter().any(|missing| refused.contains(missing)),
+        "{refused}"
+    );
 
     running.shutdown().await?;
     Ok(())
 }
 
-#[tokio::test]
-async fn switch_off_the_service_works_and_records_nothing() -> Result<(), Box<dyn Error>> {
+async fn switch_off_the_service_works_and_records_nothing<D: Database>(shop: &Shop) -> Result
+where
+    PaymentOutbox: outbox::Publish<D>,
+{
     if !outbox_is(false) {
         return Ok(());
     }
-    let shop = Shop::new().await?;
-    let app = TestApp::start(service(shop.settings()).app).await?;
+    let app = TestApp::start(service::<D>(shop.settings()).app).await?;
     let broker = app.broker::<MemoryBroker>();
 
     broker.message(&CHECKOUT).publish().await?;
@@ -139,71 +186,28 @@ async fn switch_off_the_service_works_and_records_nothing() -> Result<(), Box<dy
     Ok(())
 }
 
-#[test]
-fn the_demo_loses_nothing() {
-    let done = Command::new(env!("CARGO_BIN_EXE_payments"))
-        .arg("demo")
-        .output()
-        .unwrap();
+async fn the_demo_loses_nothing<D: Database>(shop: &Shop) -> Result {
+    demo(&["--database", &shop.url(), "--driver", D::DRIVER]).await
+}
+
+#[tokio::test]
+async fn the_demo_loses_nothing_without_any_option() -> Result {
+    demo(&[]).await
+}
+
+async fn demo(options: &[&str]) -> Result {
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_payments"));
+    let done = demo.arg("demo").args(options).output().await?;
     let said = String::from_utf8_lossy(&done.stdout);
     let why = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{said}\n{why}");
     let last = said.lines().last().unwrap_or_default();
     assert_eq!(last.split_whitespace().collect::<Vec<_>>(), ["lost", "0"]);
+    Ok(())
 }
 
-/// A database in memory that the service opens by its URL, and a place for its shipments.
-struct Shop {
-    url: String,
-    database: SqlitePool,
-    folder: TempDir,
-}
-
-impl Shop {
-    async fn new() -> Result<Self, Box<dyn Error>> {
-        static SHOPS: AtomicU32 = AtomicU32::new(0);
-
-        let shop = SHOPS.fetch_add(1, Ordering::Relaxed);
-        let url = format!("sqlite:file:shop-{shop}?mode=memory");
-        let database = SqlitePool::connect(&url).await?;
-        sqlx::raw_sql(outbox_sqlite::SCHEMA)
-            .execute(&database)
-            .await?;
-        let folder = tempfile::tempdir()?;
-        Ok(Self {
-            url,
-            database,
-            folder,
-        })
-    }
-
-    fn settings(&self) -> Settings {
-        Settings {
-            database: self.url.clone(),
-            log: self.folder.path().join("shipped.log"),
-        }
-    }
-
-    fn shipped(&self) -> Result<String, Box<dyn Error>> {
-        Ok(fs::read_to_string(self.settings().log)?)
-    }
-
-    async fn records(&self) -> sqlx::Result<Vec<PaymentOutbox>> {
-        sqlx::query_as("SELECT * FROM outbox")
-            .fetch_all(&self.database)
-            .await
-    }
-}
-
-/// Whether the outbox of this process is as a test needs it. The environment decides, once.
-fn outbox_is(on: bool) -> bool {
-    if outbox::is_on() == on {
-        return true;
-    }
-    let set = if on { "set" } else { "do not set" };
-    let skipped = format!("SKIPPED: {set} {SWITCH_VARIABLE}=on to run this test");
-    let denied = std::env::var("OUTBOX_DENY_SKIPS").is_ok_and(|deny| deny == "1");
-    assert!(!denied, "{skipped}");
-    println!("{skipped}");
-    false
+/// The one record of [`PAYMENT`].
+fn record(state: &str) -> Result<Row> {
+    let payload = serde_json::to_vec(&PAYMENT)?;
+    Ok((1, "payments".to_owned(), payload, state.to_owned()))
 }

@@ -78,7 +78,8 @@ pub async fn a_retry_copy_asks_no_database<S: Stand>() {
     );
     stand.hide_table(false).await;
     service.stop().await;
-    assert_eq!(stand.rows().await.len(), 1, "and made no record");
+    // The copy itself may have been handled by now, and its record deleted.
+    assert!(stand.rows().await.len() <= 1, "and made no record");
 }
 
 /// A handler that forwards a copy to its own name, with all its headers, publishes a new message.

@@ -152,7 +152,7 @@ pub async fn the_start_sends_nothing_that_is_published_meanwhile<S: Stand>() {
 const LARGE: usize = 3 * 1024 * 1024 / 2;
 
 /// A record that closes after the start began and before its page is read is not sent, and one
-/// that is written meanwhile is not either, wherever its id falls.
+/// that is written meanwhile is not either, wherever its id falls and whatever its name is.
 pub async fn the_start_sends_what_was_open_and_still_is<S: Stand>() {
     let stand = Arc::new(S::open().await);
     for _ in 0..6 {
@@ -167,8 +167,9 @@ pub async fn the_start_sends_what_was_open_and_still_is<S: Stand>() {
         Box::pin(async move {
             for id in closed.iter().filter(|_| first) {
                 meanwhile.close(id).await;
-                for _ in 0..10 {
+                for _ in 0..5 {
                     meanwhile.store("payments", Some(b"new"), None).await;
+                    meanwhile.store("refunds", Some(b"new"), None).await;
                 }
             }
             Ok(())

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::PATIENCE;
 use super::folder::Folder;
 use crate::client::Client;
+use crate::database::Database;
 use crate::error::Error;
 
 /// A running service. It dies with the demo.
@@ -21,10 +22,10 @@ pub(super) struct Instance {
 
 impl Instance {
     /// Starts the service, and returns once its HTTP endpoint answers that its outbox is on.
-    pub(super) async fn start(folder: &Folder) -> Result<Self, Error> {
+    pub(super) async fn start<D: Database>(folder: &Folder, database: &str) -> Result<Self, Error> {
         let mut process = Command::new(env::current_exe()?)
             .args(["run", "--listen", "127.0.0.1:0"])
-            .args(["--database", &folder.database()])
+            .args(["--database", database, "--driver", D::DRIVER])
             .arg("--log")
             .arg(folder.shipments())
             // A build for tests has the switch, and is off without it.
