@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ruststream::OutgoingMessage;
 
-use crate::{OpenIds, OpenRecords, Record, Stored};
+use crate::{ColumnRole, OpenIds, OpenRecords, Record, Stored, TableDescription};
 
 /// A database through one driver: how connections are taken, and what a transaction is.
 ///
@@ -129,6 +129,18 @@ pub trait Statements<R: Record>: Backend {
         conn: &mut Self::Connection,
         ids: &[R::Id],
     ) -> impl Future<Output = Result<OpenRecords<R::Id, Self::Error>, Self::Error>> + Send;
+
+    /// The record's table, from the database's catalogue. `None`: there is no such table.
+    fn describe(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Option<TableDescription>, Self::Error>> + Send;
+
+    /// Whether a column of this type holds what the record has in that role.
+    ///
+    /// # Errors
+    ///
+    /// The types that would.
+    fn fits(role: ColumnRole, data_type: &str) -> Result<(), &'static str>;
 }
 
 /// The most rows that a start reads at once.

@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
+use crate::TableProblem;
+
 /// A source of an error, whatever database or broker it came from.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -95,6 +97,11 @@ pub enum OutboxError {
     /// others were sent.
     #[error("{0}")]
     NotRepublished(RepublishReport),
+
+    /// [`check_tables`](crate::Outbox::check_tables) found tables that are not what the records
+    /// say.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Tables(Vec<TableProblem>),
 }
 
 impl OutboxError {

@@ -30,6 +30,8 @@ mod pace;
 
 mod republish;
 
+mod check;
+
 mod header;
 
 mod switch;
@@ -43,6 +45,7 @@ pub mod conformance;
 pub mod private;
 
 pub use backend::{Backend, PAGE_BYTES, PAGE_ROWS, Statements};
+pub use check::{ColumnDescription, ColumnRole, IndexDescription, TableDescription, TableProblem};
 pub use error::{BoxError, OutboxError, RepublishFailure, RepublishReport};
 pub use header::{OUTBOX_ID_HEADER, decode_headers, encode_headers};
 pub use layer::deliver::{OutboxHandler, OutboxLayer};

@@ -114,10 +114,9 @@ pub(crate) fn read<R: Record>(
     })
 }
 
-/// Refuses a table whose ids are not of the record's type: the outbox could do with their text,
-/// but the record's struct cannot be read from that table. A type that is not listed says nothing
-/// of its column.
-pub(crate) fn check<R: Record>(ty: ColumnType<'_>) -> Result<(), ColumnError> {
+/// What the id's column must hold for the record's struct to be read from its table, and what that
+/// is called. `None`: a type that is not listed says nothing of its column.
+pub(crate) fn listed<R: Record>() -> Option<(&'static [Form], &'static str)> {
     let listed: [(_, &[Form], _); 6] = [
         (TypeId::of::<i16>(), &[Form::Int2], "int2"),
         (TypeId::of::<i32>(), &[Form::Int4], "int4"),
@@ -131,13 +130,20 @@ pub(crate) fn check<R: Record>(ty: ColumnType<'_>) -> Result<(), ColumnError> {
         (TypeId::of::<String>(), &[Form::Text], "text"),
     ];
     let id = TypeId::of::<R::Id>();
+    let found = listed.into_iter().find(|(of, ..)| *of == id);
+    found.map(|(_, forms, needed)| (forms, needed))
+}
+
+/// Refuses a table whose ids are not of the record's type: the outbox could do with their text,
+/// but the record's struct cannot be read from that table.
+pub(crate) fn check<R: Record>(ty: ColumnType<'_>) -> Result<(), ColumnError> {
     let form = ty.form(false);
-    for (of, forms, needed) in listed {
-        if of == id && !form.is_some_and(|form| forms.contains(&form)) {
+    match listed::<R>() {
+        Some((forms, needed)) if !form.is_some_and(|form| forms.contains(&form)) => {
             let id_type = type_name::<R::Id>();
             let problem = format!("and an id of the type `{id_type}` needs {needed}");
-            return Err(ty.error(R::SPEC.id_column(), problem));
+            Err(ty.error(R::SPEC.id_column(), problem))
         }
+        _ => Ok(()),
     }
-    Ok(())
 }

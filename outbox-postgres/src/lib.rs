@@ -7,6 +7,8 @@ mod id;
 #[cfg(any(feature = "sqlx", feature = "tokio-postgres"))]
 mod sql;
 #[cfg(any(feature = "sqlx", feature = "tokio-postgres"))]
+mod table;
+#[cfg(any(feature = "sqlx", feature = "tokio-postgres"))]
 mod value;
 
 #[cfg(all(test, any(feature = "sqlx", feature = "tokio-postgres")))]

@@ -46,6 +46,23 @@ impl Form {
     }
 }
 
+impl Form {
+    /// The form of a type by its name in the catalogue.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "int2" => Self::Int2,
+            "int4" => Self::Int4,
+            "int8" => Self::Int8,
+            "uuid" => Self::Uuid,
+            "text" | "varchar" | "bpchar" | "name" | "citext" => Self::Text,
+            "bytea" => Self::Bytes,
+            "json" => Self::Json,
+            "jsonb" => Self::Jsonb,
+            _ => return None,
+        })
+    }
+}
+
 impl ColumnType<'_> {
     /// The form of a value, or of an array's elements.
     pub(crate) fn form(&self, in_array: bool) -> Option<Form> {

@@ -214,6 +214,14 @@ async fn an_id_that_the_column_cannot_hold_is_absent<D: Tested>() {
     assert_eq!(stored.unwrap(), None);
     let marked = <D as Statements<StandRecord<PaymentId>>>::mark(&mut conn, &id).await;
     assert!(!marked.unwrap());
+    // Until the column has grown, under statements that were prepared before.
+    let grow = "ALTER TABLE outbox ALTER id TYPE bigint;
+                INSERT INTO outbox (id, name) VALUES (9223372036854775807, 'payments')";
+    stand.execute(grow).await;
+    let stored = <D as Statements<StandRecord<PaymentId>>>::fetch(&mut conn, &id).await;
+    assert!(!stored.unwrap().unwrap().processed);
+    let marked = <D as Statements<StandRecord<PaymentId>>>::mark(&mut conn, &id).await;
+    assert!(marked.unwrap());
 }
 
 async fn domains_are_the_type_below<D: Tested>() {

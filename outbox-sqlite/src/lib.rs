@@ -4,6 +4,8 @@
 mod error;
 #[cfg(any(feature = "rusqlite", feature = "sqlx"))]
 mod sql;
+#[cfg(any(feature = "rusqlite", feature = "sqlx"))]
+mod table;
 
 #[doc(hidden)]
 pub mod private;

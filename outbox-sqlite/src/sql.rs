@@ -49,6 +49,14 @@ pub(crate) fn readers_hold_up_commits(journal_mode: &str) -> bool {
 pub(crate) struct Sql<R>(PhantomData<R>);
 
 impl<R: Record> Sql<R> {
+    /// `?1` table, `?2` schema where the record names one. Returns each column's name, its declared
+    /// type, and its place in the primary key.
+    pub(crate) const COLUMNS: &'static str = const { &columns(R::SPEC) }.as_str();
+
+    /// `?1` table, `?2` schema where the record names one. Returns each column of each index, index
+    /// by index: the index's name, the column's, and the index's text where it is partial.
+    pub(crate) const INDEXES: &'static str = const { &indexes(R::SPEC) }.as_str();
+
     /// `?1` name, `?2` payload, `?3` headers where the table has them. Returns the id.
     pub(crate) const INSERT: &'static str = const { &insert(R::SPEC) }.as_str();
 
@@ -66,6 +74,37 @@ impl<R: Record> Sql<R> {
 
     /// A page of ids. Returns the id, the payload, and the headers where the table has them.
     pub(crate) const OPEN_RECORDS: &'static str = const { &open_records(R::SPEC) }.as_str();
+}
+
+const fn columns(spec: OutboxSpec) -> Text {
+    let schema = if spec.schema_name().is_some() {
+        ", ?2"
+    } else {
+        ""
+    };
+    Text::new()
+        .push("SELECT name, type, pk FROM pragma_table_info(?1")
+        .push(schema)
+        .push(")")
+}
+
+const fn indexes(spec: OutboxSpec) -> Text {
+    let schema = if spec.schema_name().is_some() {
+        ", ?2"
+    } else {
+        ""
+    };
+    let text = Text::new()
+        .push("SELECT i.name, c.name, CASE WHEN i.partial THEN m.sql END FROM pragma_index_list(?1")
+        .push(schema)
+        .push(") AS i JOIN pragma_index_info(i.name")
+        .push(schema)
+        .push(") AS c LEFT JOIN ");
+    let text = match spec.schema_name() {
+        Some(schema) => text.quoted(schema).push("."),
+        None => text,
+    };
+    text.push("sqlite_master AS m ON m.type = 'index' AND m.name = i.name ORDER BY i.seq, c.seqno")
 }
 
 const fn insert(spec: OutboxSpec) -> Text {

@@ -49,8 +49,8 @@ const ROWS: &[Row] = &[
         RUSQLITE_TOKIO,
     ),
     Row::build("all drivers", BOTH, ALL_DRIVERS),
-    Row::tests("examples/payments", Switch::On, &["-p", "payments"]),
-    Row::tests("examples/payments", Switch::Off, &["-p", "payments"]),
+    Row::tests("examples/payments", Switch::On, &["-p", "payments"]).on(POSTGRES),
+    Row::tests("examples/payments", Switch::Off, &["-p", "payments"]).on(POSTGRES),
     Row::tests("xtask", Switch::On, &["-p", "xtask"]),
 ];
 
@@ -229,8 +229,9 @@ mod tests {
     #[test]
     fn the_tests_of_postgres_have_a_server_and_the_other_rows_none() {
         for row in ROWS {
-            let tests = row.has_tests() && row.stand.starts_with("postgres/");
-            assert_eq!(row.need.is_some(), tests, "{row}");
+            let on_postgres =
+                row.stand.starts_with("postgres/") || row.stand == "examples/payments";
+            assert_eq!(row.need.is_some(), row.has_tests() && on_postgres, "{row}");
         }
     }
 

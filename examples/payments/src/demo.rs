@@ -39,6 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub async fn run<D: Database>(database: Option<String>) -> Result<usize, Error> {
     let folder = Folder::new()?;
     let database = database.unwrap_or_else(|| folder.database());
+    must_be_empty::<D>(&database).await?;
     let lost = kill_in_the_middle::<D>(&folder, &database).await;
     if !matches!(lost, Ok(0)) {
         eprintln!("what the service logged:\n{}", folder.service_log());
@@ -47,7 +48,6 @@ pub async fn run<D: Database>(database: Option<String>) -> Result<usize, Error> 
 }
 
 async fn kill_in_the_middle<D: Database>(folder: &Folder, url: &str) -> Result<usize, Error> {
-    must_be_empty::<D>(url).await?;
     let service = Instance::start::<D>(folder, url).await?;
     println!("started the service, its outbox is on");
 

@@ -52,6 +52,8 @@ macro_rules! conformance {
             custom::the_services_own_steps_run_in_place_of_the_backends,
             custom::each_name_has_a_record_type_of_its_own,
             custom::a_retry_takes_no_connection,
+            check::the_check_names_a_table_that_is_missing,
+            check::the_check_without_a_pool_says_so,
             retries::a_retry_copy_keeps_its_record,
             retries::a_retry_copy_asks_no_database,
             retries::a_forwarded_retry_copy_is_a_new_message,

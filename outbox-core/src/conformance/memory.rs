@@ -10,8 +10,8 @@ use ruststream::OutgoingMessage;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    Backend, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored, StoredMessage,
-    encode_headers,
+    Backend, ColumnDescription, ColumnRole, IndexDescription, OpenIds, OpenRecord, OpenRecords,
+    Record, Statements, Stored, StoredMessage, TableDescription, encode_headers,
 };
 
 /// The driver of a database in memory: one table, one writer at a time.
@@ -423,5 +423,38 @@ impl<R: Record> Statements<R> for Memory {
             })
         })
         .collect()
+    }
+
+    async fn describe(
+        conn: &mut MemoryConnection,
+    ) -> Result<Option<TableDescription>, MemoryError> {
+        if conn.database.table().hidden {
+            return Ok(None);
+        }
+        let spec = R::SPEC;
+        let roles = [
+            Some(spec.id_column()),
+            Some(spec.name_column()),
+            Some(spec.payload_column()),
+        ];
+        let columns = roles
+            .into_iter()
+            .chain([spec.headers_column(), spec.processed_at_column()]);
+        let columns = columns.flatten().map(|name| ColumnDescription {
+            name: name.to_owned(),
+            data_type: "any".to_owned(),
+        });
+        let index = |columns: &[&str]| IndexDescription {
+            columns: columns.iter().map(|&column| column.to_owned()).collect(),
+            condition: spec.processed_at_column().map(str::to_owned),
+        };
+        Ok(Some(TableDescription {
+            columns: columns.collect(),
+            indexes: vec![index(&[spec.id_column()]), index(&[spec.name_column()])],
+        }))
+    }
+
+    fn fits(_role: ColumnRole, _data_type: &str) -> Result<(), &'static str> {
+        Ok(())
     }
 }

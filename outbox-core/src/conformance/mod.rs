@@ -18,6 +18,7 @@ mod sink;
 mod stand;
 mod watch;
 
+pub mod check;
 pub mod connections;
 pub mod custom;
 pub mod deliver;

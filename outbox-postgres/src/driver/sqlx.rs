@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use outbox_core::{
-    Backend, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored, StoredMessage,
-    encode_headers,
+    Backend, ColumnRole, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored,
+    StoredMessage, TableDescription, encode_headers,
 };
 use ruststream::OutgoingMessage;
 use sqlx::encode::IsNull;
@@ -24,6 +24,7 @@ use sqlx::{
 use crate::ColumnError;
 use crate::id::{self, Key};
 use crate::sql::{self, Sql};
+use crate::table;
 use crate::value::{self, ColumnType, Form, Value};
 
 /// Postgres through sqlx: the service's pool is a [`sqlx::PgPool`], and its own statements get a
@@ -91,8 +92,7 @@ impl<R: Record> Statements<R> for Postgres {
     }
 
     async fn fetch(conn: &mut PgConnection, id: &R::Id) -> sqlx::Result<Option<Stored>> {
-        let fetch = prepare(conn, Sql::<R>::FETCH).await?;
-        let Some(key) = key::<R>(&fetch, id)? else {
+        let Some((fetch, key)) = find::<R>(conn, Sql::<R>::FETCH, id).await? else {
             return Ok(None);
         };
         let fetch = bind(&fetch, &[Value::<R>::Key(&key)])?;
@@ -106,8 +106,7 @@ impl<R: Record> Statements<R> for Postgres {
     }
 
     async fn mark(conn: &mut PgConnection, id: &R::Id) -> sqlx::Result<bool> {
-        let mark = prepare(conn, Sql::<R>::MARK).await?;
-        let Some(key) = key::<R>(&mark, id)? else {
+        let Some((mark, key)) = find::<R>(conn, Sql::<R>::MARK, id).await? else {
             return Ok(false);
         };
         let mark = bind(&mark, &[Value::<R>::Key(&key)])?;
@@ -156,6 +155,19 @@ impl<R: Record> Statements<R> for Postgres {
         .await?;
         Ok(records)
     }
+
+    async fn describe(conn: &mut PgConnection) -> sqlx::Result<Option<TableDescription>> {
+        let name = table::name(R::SPEC);
+        let columns = sqlx::query_as(table::COLUMNS).bind(&name);
+        let columns = columns.fetch_all(&mut *conn).await?;
+        let indexes = sqlx::query_as(table::INDEXES).bind(&name);
+        let indexes = indexes.fetch_all(conn).await?;
+        Ok(table::describe(columns, indexes))
+    }
+
+    fn fits(role: ColumnRole, data_type: &str) -> Result<(), &'static str> {
+        table::fits::<R>(role, data_type)
+    }
 }
 
 async fn execute(conn: &mut PgConnection, text: &'static str) -> sqlx::Result<()> {
@@ -173,10 +185,24 @@ fn parameters(statement: &PgStatement) -> &[PgTypeInfo] {
     types.unwrap_or_default()
 }
 
-/// The id as the first parameter of the statement.
-fn key<R: Record>(statement: &PgStatement, id: &R::Id) -> sqlx::Result<Option<Key>> {
-    let ty = column(&parameters(statement)[0]);
-    id::key::<R>(ty, id).map_err(|error| sqlx::Error::Encode(error.into()))
+/// A statement, and the key of the row that it is for. `None`: the id's column cannot hold the id,
+/// and has not grown since the statement was prepared.
+async fn find<R: Record>(
+    conn: &mut PgConnection,
+    text: &'static str,
+    id: &R::Id,
+) -> sqlx::Result<Option<(PgStatement, Key)>> {
+    let key = |statement: &PgStatement| {
+        let key = id::key::<R>(column(&parameters(statement)[0]), id);
+        key.map_err(|error| sqlx::Error::Encode(error.into()))
+    };
+    let statement = prepare(conn, text).await?;
+    if let Some(key) = key(&statement)? {
+        return Ok(Some((statement, key)));
+    }
+    conn.clear_cached_statements().await?;
+    let statement = prepare(conn, text).await?;
+    Ok(key(&statement)?.map(|key| (statement, key)))
 }
 
 fn bind<'q, R: Record>(

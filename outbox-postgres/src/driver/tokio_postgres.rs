@@ -7,16 +7,18 @@ use bytes::BytesMut;
 use deadpool_postgres::{ClientWrapper, Object, Pool};
 use futures_util::TryStreamExt;
 use outbox_core::{
-    Backend, BoxError, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored, StoredMessage,
-    encode_headers,
+    Backend, BoxError, ColumnRole, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored,
+    StoredMessage, TableDescription, encode_headers,
 };
 use ruststream::OutgoingMessage;
-use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Row, Statement};
 
+use crate::TokioPostgresError;
+use crate::id::{self, Key};
 use crate::sql::{self, Sql};
+use crate::table;
 use crate::value::{self, ColumnType, Value};
-use crate::{TokioPostgresError, id};
 
 /// Postgres through tokio-postgres: the service's pool is a [`deadpool_postgres::Pool`], and its
 /// own statements get a [`deadpool_postgres::ClientWrapper`].
@@ -85,8 +87,7 @@ impl<R: Record> Statements<R> for TokioPostgres {
     }
 
     async fn fetch(conn: &mut ClientWrapper, id: &R::Id) -> Result<Option<Stored>> {
-        let fetch = conn.prepare_cached(Sql::<R>::FETCH).await?;
-        let Some(key) = id::key::<R>(column(&fetch.params()[0]), id)? else {
+        let Some((fetch, key)) = find::<R>(conn, Sql::<R>::FETCH, id).await? else {
             return Ok(None);
         };
         let row = conn.query_opt(&fetch, &[&Value::<R>::Key(&key)]).await?;
@@ -100,8 +101,7 @@ impl<R: Record> Statements<R> for TokioPostgres {
     }
 
     async fn mark(conn: &mut ClientWrapper, id: &R::Id) -> Result<bool> {
-        let mark = conn.prepare_cached(Sql::<R>::MARK).await?;
-        let Some(key) = id::key::<R>(column(&mark.params()[0]), id)? else {
+        let Some((mark, key)) = find::<R>(conn, Sql::<R>::MARK, id).await? else {
             return Ok(false);
         };
         Ok(conn.execute(&mark, &[&Value::<R>::Key(&key)]).await? > 0)
@@ -149,10 +149,46 @@ impl<R: Record> Statements<R> for TokioPostgres {
         .await?;
         Ok(records)
     }
+
+    async fn describe(conn: &mut ClientWrapper) -> Result<Option<TableDescription>> {
+        let name = table::name(R::SPEC);
+        let columns = conn.query(table::COLUMNS, &[&name]).await?;
+        let columns = columns
+            .iter()
+            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+        let indexes = conn.query(table::INDEXES, &[&name]).await?;
+        let indexes = indexes.iter();
+        let indexes = indexes.map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)));
+        Ok(table::describe(
+            columns.collect::<Result<_>>()?,
+            indexes.collect::<Result<_>>()?,
+        ))
+    }
+
+    fn fits(role: ColumnRole, data_type: &str) -> std::result::Result<(), &'static str> {
+        table::fits::<R>(role, data_type)
+    }
 }
 
 async fn execute(conn: &ClientWrapper, text: &str) -> Result<()> {
     Ok(conn.batch_execute(text).await?)
+}
+
+/// A statement, and the key of the row that it is for. `None`: the id's column cannot hold the id,
+/// and has not grown since the statement was prepared.
+async fn find<R: Record>(
+    conn: &ClientWrapper,
+    text: &'static str,
+    id: &R::Id,
+) -> Result<Option<(Statement, Key)>> {
+    let key = |statement: &Statement| id::key::<R>(column(&statement.params()[0]), id);
+    let statement = conn.prepare_cached(text).await?;
+    if let Some(key) = key(&statement)? {
+        return Ok(Some((statement, key)));
+    }
+    conn.statement_cache.remove(text, &[]);
+    let statement = conn.prepare_cached(text).await?;
+    Ok(key(&statement)?.map(|key| (statement, key)))
 }
 
 /// Reads rows in a transaction that it begins itself.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use deadpool_sqlite::{Object, Pool};
 use outbox_core::{
-    Backend, OpenIds, OpenRecord, OpenRecords, PAGE_ROWS, Record, Statements, Stored,
-    StoredMessage, encode_headers,
+    Backend, ColumnRole, OpenIds, OpenRecord, OpenRecords, PAGE_ROWS, Record, Statements, Stored,
+    StoredMessage, TableDescription, encode_headers,
 };
 use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, Value, ValueRef};
@@ -17,6 +17,7 @@ use tokio::task::spawn_blocking;
 
 use crate::RusqliteError;
 use crate::sql::{self, Sql};
+use crate::table;
 
 /// SQLite through rusqlite: the service's pool is a [`deadpool_sqlite::Pool`], and its own
 /// statements get a [`RusqliteConnection`].
@@ -218,6 +219,40 @@ where
             Ok(())
         };
         read(conn, Sql::<R>::OPEN_RECORDS, page(ids)?, add).await
+    }
+
+    async fn describe(conn: &mut RusqliteConnection) -> Result<Option<TableDescription>> {
+        let table = [Some(R::SPEC.table()), R::SPEC.schema_name()];
+        let table = table
+            .into_iter()
+            .flatten()
+            .map(|name| Value::from(name.to_owned()));
+        let table: Vec<Value> = table.collect();
+        let column = |columns: &mut Vec<_>, row: &Row<'_>| {
+            columns.push((row.get(0)?, row.get(1)?, row.get(2)?));
+            Ok(())
+        };
+        let columns = read(conn, Sql::<R>::COLUMNS, table.clone(), column).await?;
+        let index = |indexes: &mut Vec<_>, row: &Row<'_>| {
+            indexes.push((row.get(0)?, row.get(1)?, row.get(2)?));
+            Ok(())
+        };
+        let indexes = read(conn, Sql::<R>::INDEXES, table, index).await?;
+        Ok(table::describe(columns, indexes))
+    }
+
+    /// What an id is stored as is known of a value only: of one of the usual texts.
+    fn fits(role: ColumnRole, data_type: &str) -> std::result::Result<(), &'static str> {
+        let texts = ["1", "00000000-0000-7000-8000-000000000001"];
+        let id = texts.iter().find_map(|text| text.parse::<R::Id>().ok());
+        let stored = id.and_then(|id| owned(&id).ok());
+        let stored = stored.map_or("", |id| match id {
+            Value::Integer(_) => "INTEGER",
+            Value::Text(_) => "TEXT",
+            Value::Blob(_) => "BLOB",
+            Value::Null | Value::Real(_) => "",
+        });
+        table::fits(role, data_type, stored)
     }
 }
 

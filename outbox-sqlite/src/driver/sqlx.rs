@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use outbox_core::{
-    Backend, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored, StoredMessage, Text,
-    encode_headers,
+    Backend, ColumnRole, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored,
+    StoredMessage, TableDescription, Text, encode_headers,
 };
 use ruststream::OutgoingMessage;
 use sqlx::error::DatabaseError;
@@ -14,9 +14,10 @@ use sqlx::error::UnexpectedNullError;
 use sqlx::pool::PoolConnection;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
-use sqlx::{Decode, Encode, Row, Type};
+use sqlx::{Decode, Encode, Row, Type, TypeInfo};
 
 use crate::sql::{self, Sql};
+use crate::table;
 
 /// SQLite through sqlx: the service's pool is a [`sqlx::SqlitePool`], and its own statements get a
 /// [`sqlx::SqliteConnection`].
@@ -187,6 +188,19 @@ where
             });
         }
         Ok(records)
+    }
+
+    async fn describe(conn: &mut SqliteConnection) -> sqlx::Result<Option<TableDescription>> {
+        let (name, schema) = (R::SPEC.table(), R::SPEC.schema_name());
+        let columns = sqlx::query_as(Sql::<R>::COLUMNS).bind(name).bind(schema);
+        let columns = columns.fetch_all(&mut *conn).await?;
+        let indexes = sqlx::query_as(Sql::<R>::INDEXES).bind(name).bind(schema);
+        let indexes = indexes.fetch_all(conn).await?;
+        Ok(table::describe(columns, indexes))
+    }
+
+    fn fits(role: ColumnRole, data_type: &str) -> Result<(), &'static str> {
+        table::fits(role, data_type, R::Id::type_info().name())
     }
 }
 
