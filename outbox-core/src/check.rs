@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::connection::{Database, Failure, read};
+use crate::connection::{Database, Failure, NO_ANSWER, read};
 use crate::error::OutboxError;
 use crate::registry::{Visit, Walk};
 use crate::settings::Settings;
@@ -131,7 +131,10 @@ impl<B: Backend> Visit<B> for Check<'_, B> {
         B: Statements<R>,
     {
         let described: Result<_, Failure<B>> =
-            read!(self.database, self.settings, |conn| B::describe(&mut conn)).await;
+            read!(self.database, self.settings, NO_ANSWER, |conn| B::describe(
+                &mut conn
+            ))
+            .await;
         let problems = match described {
             Err(failure) => vec![format!("it could not be looked at: {failure}")],
             Ok(None) => vec![

@@ -53,7 +53,9 @@ impl<B: Backend> Database<B> {
             return B::acquire(&self.pool).await.map_err(Failure::Acquire);
         };
         let pool = self.pool.clone();
-        main.spawn(async move { B::acquire(&pool).await })
+        let acquiring = main.spawn(async move { B::acquire(&pool).await });
+        let _abort = scopeguard::guard(acquiring.abort_handle(), |task| task.abort());
+        acquiring
             .await
             .map_err(Failure::MainRuntime)?
             .map_err(Failure::Acquire)
@@ -79,7 +81,7 @@ impl<B: Backend> Database<B> {
     async fn begin_once(&self, settings: &Settings) -> Result<Transaction<B>, Failure<B>> {
         let lock_wait = settings.lock_wait;
         let mut connection = self.acquire(settings).await?.roll_back_when_dropped();
-        let deadline = Instant::now() + lock_wait;
+        let deadline = after(lock_wait);
         loop {
             match timeout_at(deadline, B::begin(&mut connection, lock_wait)).await {
                 Ok(Ok(())) => {
@@ -107,21 +109,34 @@ impl<B: Backend> Database<B> {
     }
 }
 
-/// Reads through a connection of its own. A read that fails is tried once more on another
-/// connection: the first one may be dead, or may have come with somebody's open transaction.
+/// The end of a wait. One that has none ends in a year.
+fn after(wait: Duration) -> Instant {
+    const YEAR: Duration = Duration::from_hours(24 * 365);
+    Instant::now() + wait.min(YEAR)
+}
+
+/// How long a read of the start, or a commit, may take before the database is taken for gone.
+pub(crate) const NO_ANSWER: Duration = Duration::from_mins(1);
+
+/// Reads through a connection of its own, within a bound. A read that fails is tried once more on
+/// another connection: the first one may be dead, or may have come with somebody's open
+/// transaction.
 macro_rules! read {
-    ($database:expr, $settings:expr, |$connection:ident| $read:expr) => {
+    ($database:expr, $settings:expr, $bound:expr, |$connection:ident| $read:expr) => {
         async {
             let mut tried = false;
             loop {
                 let mut $connection = $database.acquire($settings).await?;
-                match $read.await {
-                    Ok(read) => {
+                match ::tokio::time::timeout($bound, $read).await {
+                    Ok(Ok(read)) => {
                         $connection.give_back();
                         break Ok(read);
                     }
-                    Err(error) if tried => break Err($crate::connection::Failure::Database(error)),
-                    Err(_) => tried = true,
+                    Ok(Err(error)) if tried => {
+                        break Err($crate::connection::Failure::Database(error));
+                    }
+                    Ok(Err(_)) => tried = true,
+                    Err(_) => break Err($crate::connection::Failure::NoAnswer($bound)),
                 }
             }
         }
@@ -150,10 +165,10 @@ impl<B: Backend> Leased<B> {
     /// gives the connection back once that is known to be done.
     fn roll_back(self) {
         match self.main.clone() {
-            Some(main) => drop(main.spawn(async move {
+            Some(main) => {
                 let connection = Connection::<B>(scopeguard::guard(self, Self::discard));
-                connection.roll_back().await;
-            })),
+                drop(main.spawn(connection.roll_back()));
+            }
             None => self.discard(),
         }
     }
@@ -221,16 +236,18 @@ impl<B: Backend> Transaction<B> {
         done: Result<Result<T, B::Error>, Elapsed>,
     ) -> Result<T, Failure<B>> {
         match done {
-            Ok(Ok(value)) => match B::commit(&mut self.connection).await {
-                Ok(()) => {
-                    self.connection.give_back();
-                    Ok(value)
-                }
-                Err(error) => {
-                    self.connection.discard();
-                    Err(Failure::Database(error))
-                }
-            },
+            Ok(Ok(value)) => {
+                let failure = match timeout(NO_ANSWER, B::commit(&mut self.connection)).await {
+                    Ok(Ok(())) => {
+                        self.connection.give_back();
+                        return Ok(value);
+                    }
+                    Ok(Err(error)) => Failure::Database(error),
+                    Err(_) => Failure::NoAnswer(NO_ANSWER),
+                };
+                self.connection.discard();
+                Err(failure)
+            }
             Ok(Err(error)) => {
                 self.connection.roll_back().await;
                 Err(if B::write_lock_held(&error) {
@@ -253,6 +270,7 @@ pub(crate) enum Failure<B: Backend> {
     Acquire(B::Error),
     MainRuntime(JoinError),
     WriteLockHeld(Duration, Option<B::Error>),
+    NoAnswer(Duration),
     Database(B::Error),
 }
 
@@ -281,6 +299,10 @@ impl<B: Backend> Failure<B> {
                 name,
                 waited,
                 source: error.map(Into::into),
+            },
+            Self::NoAnswer(_) => OutboxError::NotRecorded {
+                name,
+                source: self.to_string().into(),
             },
             Self::Database(error) => OutboxError::NotRecorded {
                 name,
@@ -324,6 +346,7 @@ impl<B: Backend> std::fmt::Display for Failure<B> {
                     "another transaction kept the lock that it needs for {waited:?}"
                 )
             }
+            Self::NoAnswer(waited) => write!(f, "the database did not answer within {waited:?}"),
             Self::Database(error) => write!(f, "{}", Chain(error)),
         }
     }

@@ -70,7 +70,8 @@ pub enum OutboxError {
         source: Option<BoxError>,
     },
 
-    /// The record was not saved. The message was not sent.
+    /// The database did not confirm the record. The message was not sent. Where it was the commit
+    /// that failed, the record may be there all the same: the next start then sends it.
     #[error("the record of a message for `{name}` was not saved, so the message was not sent")]
     NotRecorded {
         /// The name that the message was published under.

@@ -9,7 +9,7 @@ use crate::TARGET;
 /// A handler as it was mounted. Two mounts of one handler are two.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mount {
-    number: usize,
+    pub(crate) number: usize,
     handler: &'static str,
 }
 
@@ -33,10 +33,10 @@ pub(crate) struct Handlers {
 impl Handlers {
     /// A message of the name meets a handler. Whether there are several: the record closes with
     /// the first of them, and says nothing about the others.
-    pub(crate) fn meet(&self, name: &str, mount: Mount) -> bool {
+    pub(crate) fn meet(&self, name: &str, mount: Mount) {
         let first = self.first.get_or_init(|| mount);
         let another = first.number != mount.number;
-        if another && !self.several.swap(true, Ordering::Relaxed) {
+        if another && !self.several.swap(true, Ordering::AcqRel) {
             tracing::warn!(
                 target: TARGET,
                 name,
@@ -48,6 +48,10 @@ impl Handlers {
                  this is said once per name",
             );
         }
-        another || self.several.load(Ordering::Relaxed)
+    }
+
+    /// Whether several have met it by now.
+    pub(crate) fn several(&self) -> bool {
+        self.several.load(Ordering::Acquire)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ruststream::{HeaderMap, OutgoingMessage, Publisher, Str};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::connection::{Database, Failure, read};
+use crate::connection::{Database, Failure, NO_ANSWER, read};
 use crate::error::{Chain, OutboxError, RepublishFailure, RepublishReport};
 use crate::header::decode_headers;
 use crate::pace::Pacing;
@@ -186,7 +186,7 @@ impl<B: Backend> Visit<B> for Snapshot<'_, B> {
         R: Publish<B> + Mark<B>,
         B: Statements<R>,
     {
-        let open = read!(self.database, self.settings, |conn| R::recover(
+        let open = read!(self.database, self.settings, NO_ANSWER, |conn| R::recover(
             &mut conn, self.name
         ))
         .await?;
@@ -265,10 +265,15 @@ impl<B: Backend, P: Publisher> Sending<'_, '_, B, P> {
         };
         let mut progress = Progress::of(open.ids.len());
         for ids in open.ids.chunks(PAGE_ROWS) {
-            let sizes = read!(database, settings, |conn| B::open_sizes(&mut conn, ids)).await?;
+            let sizes = read!(database, settings, NO_ANSWER, |conn| B::open_sizes(
+                &mut conn, ids
+            ))
+            .await?;
             for page in pages(sizes) {
-                let records =
-                    read!(database, settings, |conn| B::open_records(&mut conn, &page)).await?;
+                let records = read!(database, settings, NO_ANSWER, |conn| B::open_records(
+                    &mut conn, &page
+                ))
+                .await?;
                 for record in records {
                     window.wait_for_room(&mut progress).await;
                     self.resend(record, &window.pacing).await;

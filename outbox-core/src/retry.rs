@@ -25,6 +25,7 @@ pub(crate) struct Retries {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Note {
+    mount: usize,
     id: String,
     count: u64,
 }
@@ -37,12 +38,13 @@ pub(crate) fn retry_count(headers: &HeaderMap) -> u64 {
 
 impl Retries {
     /// A delivery of the record was answered with a retry: its copy will count one more.
-    pub(crate) fn expect(&self, id: &str, count: u64) {
+    pub(crate) fn expect(&self, mount: usize, id: &str, count: u64) {
         let mut notes = self.notes();
         if notes.len() == KEPT {
             notes.pop_front();
         }
         notes.push_back(Note {
+            mount,
             id: id.to_owned(),
             count: count + 1,
         });
@@ -69,10 +71,10 @@ impl Retries {
     }
 
     /// A delivery of the record arrived. A copy that counts no more than it does is not coming.
-    pub(crate) fn arrived(&self, id: &str, count: u64) {
+    pub(crate) fn arrived(&self, mount: usize, id: &str, count: u64) {
         if self.any.load(Ordering::Acquire) {
             let mut notes = self.notes();
-            notes.retain(|note| note.id != id || note.count > count);
+            notes.retain(|note| note.id != id || note.mount != mount && note.count > count);
             self.any.store(!notes.is_empty(), Ordering::Release);
         }
     }

@@ -31,7 +31,8 @@ impl Key {
             Form::Int4 => text.parse().ok().map(Self::Int4),
             Form::Int8 => text.parse().ok().map(Self::Int8),
             Form::Uuid => text.parse().ok().map(Self::Uuid),
-            Form::Text => Some(Self::Text(text)),
+            // Postgres keeps no NUL in a text.
+            Form::Text => (!text.contains('\0')).then_some(Self::Text(text)),
             Form::Bytes | Form::Json | Form::Jsonb => None,
         }
     }

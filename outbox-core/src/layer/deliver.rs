@@ -68,16 +68,20 @@ where
         let Some(registered) = self.outbox.tracked(ctx.name()) else {
             return self.inner.handle(msg, ctx).await;
         };
-        let several = registered.handlers.meet(registered.name(), self.mount);
+        registered.handlers.meet(registered.name(), self.mount);
         let headers = ctx.headers();
         let (id, retries) = (headers.get_shared(OUTBOX_ID_HEADER), retry_count(headers));
-        let (id, open) = match self.outbox.take(registered, id, retries).await {
+        let (id, open) = match self
+            .outbox
+            .take(registered, id, retries, self.mount.number)
+            .await
+        {
             Taken::Untracked => return self.inner.handle(msg, ctx).await,
             Taken::Open(id) => (id, true),
-            Taken::Processed(id) if several => (id, false),
+            Taken::Processed(id) if registered.handlers.several() => (id, false),
             Taken::Processed(_) => return HandlerOutcome::ack(),
             Taken::Unread(id) => {
-                registered.retries.expect(&id, retries);
+                registered.retries.expect(self.mount.number, &id, retries);
                 return HandlerOutcome::retry_after(self.outbox.settings.retry_delay);
             }
         };
@@ -85,17 +89,18 @@ where
             registered,
             id: &id,
             retries,
+            mount: self.mount.number,
             open,
         };
         let outcome = self.inner.handle(msg, ctx).await;
         if outcome.is_retry() {
-            registered.retries.expect(&id, retries);
+            registered.retries.expect(self.mount.number, &id, retries);
         }
+        std::mem::forget(unsettled);
         if open {
             let settled = Settled::by(&outcome);
             self.outbox.settle(registered, &id, settled).await;
         }
-        std::mem::forget(unsettled);
         outcome
     }
 }
@@ -113,7 +118,13 @@ enum Taken {
 }
 
 impl<B: Backend, L: Walk<B>> Outbox<B, L> {
-    async fn take(&self, registered: &Registered, id: Option<bytes::Bytes>, retries: u64) -> Taken {
+    async fn take(
+        &self,
+        registered: &Registered,
+        id: Option<bytes::Bytes>,
+        retries: u64,
+        mount: usize,
+    ) -> Taken {
         let name = registered.name();
         let Some(id) = id else {
             if registered.first_without_id() {
@@ -137,7 +148,7 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
             return Taken::Untracked;
         };
         registered.pace.take(&id);
-        registered.retries.arrived(&id, retries);
+        registered.retries.arrived(mount, &id, retries);
         let Some(database) = self.database() else {
             tracing::error!(
                 target: TARGET,
@@ -276,9 +287,12 @@ impl<B: Backend> Visit<B> for Fetch<'_, B> {
         let Ok(id) = self.id.parse::<R::Id>() else {
             return Ok(Found::NotAnId(std::any::type_name::<R::Id>()));
         };
-        let stored = read!(self.database, self.settings, |conn| R::fetch(
-            &mut conn, &id
-        ))
+        let stored = read!(
+            self.database,
+            self.settings,
+            self.settings.acquire_timeout,
+            |conn| R::fetch(&mut conn, &id)
+        )
         .await?;
         let stored = match stored {
             None => self.look_again::<R>(&id).await?,
@@ -389,12 +403,15 @@ struct Unsettled<'a> {
     registered: &'a Registered,
     id: &'a str,
     retries: u64,
+    mount: usize,
     open: bool,
 }
 
 impl Drop for Unsettled<'_> {
     fn drop(&mut self) {
-        self.registered.retries.expect(self.id, self.retries);
+        self.registered
+            .retries
+            .expect(self.mount, self.id, self.retries);
         if !self.open {
             return;
         }
