@@ -5,6 +5,7 @@
     reason = "texts are put together by the compiler"
 )]
 
+use std::fmt::Display;
 use std::marker::PhantomData;
 
 use outbox_core::{OutboxSpec, PAGE_ROWS, Record, Text};
@@ -34,6 +35,19 @@ pub(crate) const fn lock_held(code: i32) -> bool {
     const LOCKED: i32 = 6;
     const BUSY_SNAPSHOT: i32 = BUSY | (2 << 8);
     matches!(code & 0xff, BUSY | LOCKED) && code != BUSY_SNAPSHOT
+}
+
+/// What is wrong with an id whose column keeps a text that the id's type does not write: a message
+/// that carried it would find no record.
+pub(crate) fn not_found_again(spec: OutboxSpec, kept: &str, id: &impl Display) -> Option<String> {
+    let written = id.to_string();
+    let column = spec.id_column();
+    (written != kept).then(|| {
+        format!(
+            "the column `{column}` keeps the id `{kept}`, which its type writes as `{written}`, so \
+             no message would find its record: keep ids as the type writes them"
+        )
+    })
 }
 
 /// Whether a commit waits for readers under this `journal_mode`.

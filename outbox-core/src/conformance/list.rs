@@ -58,6 +58,7 @@ macro_rules! conformance {
             retries::a_retry_copy_asks_no_database,
             retries::a_forwarded_retry_copy_is_a_new_message,
             retries::several_handlers_of_a_name_all_run,
+            retries::a_native_redelivery_leaves_no_copy_to_wait_for,
             setup::mistakes_in_the_setup_are_refused,
             setup::every_handle_sees_a_pool_that_is_set_later,
             setup::a_handle_passes_the_other_names,

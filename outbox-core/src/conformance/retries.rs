@@ -1,6 +1,7 @@
 //! Retry copies, which keep their record, and several handlers of one name, which share theirs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ruststream::runtime::{HandlerOutcome, RETRY_COUNT_HEADER};
@@ -167,4 +168,37 @@ pub async fn several_handlers_of_a_name_all_run<S: Stand>() {
     let warned = logs.lines(Level::WARN, &["several handlers", "payments"]);
     assert_eq!(warned.len(), 1, "{warned:?}");
     assert!(deletes::<S>() || logs.lines(Level::WARN, &["no open record"]).len() <= 2);
+}
+
+/// A retry that the broker itself redelivers leaves no copy behind: a new message with the headers
+/// that its copy would have had is recorded, and reaches its handler.
+pub async fn a_native_redelivery_leaves_no_copy_to_wait_for<S: Stand>() {
+    let stand = S::open().await;
+    let first = AtomicBool::new(true);
+    let service = Service::on(&stand).await.handler(move |delivery, out| {
+        let retry = delivery.name == "payments" && first.swap(false, Ordering::Relaxed);
+        Box::pin(async move {
+            if delivery.name == "audit" {
+                let copy = delivery.headers.clone();
+                out.publish("payments", b"2", copy).await.unwrap();
+            }
+            if retry {
+                return HandlerOutcome::retry();
+            }
+            HandlerOutcome::ack()
+        })
+    });
+    let mut service = service.start().await;
+    service.publish("payments", b"1").await.unwrap();
+    let delivery = service.next().await;
+    assert_eq!(service.next().await, delivery, "it is redelivered");
+    service.idle().await;
+    service.send("audit", b"", copy_of(&delivery, "1")).await;
+    assert_eq!(service.next().await.name, "audit");
+    let forwarded = service.next().await;
+    assert_eq!(forwarded.payload, b"2");
+    assert_ne!(forwarded.id(), delivery.id());
+    service.idle().await;
+    service.stop().await;
+    assert_closed(&stand, 2).await;
 }

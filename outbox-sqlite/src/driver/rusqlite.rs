@@ -153,7 +153,7 @@ where
         let headers = headers.map(|_| encode_headers(msg.headers()));
         run(conn, move |conn| {
             let mut insert = conn.prepare_cached(Sql::<R>::INSERT)?;
-            let id = |row: &Row<'_>| row.get(0);
+            let id = read_id::<R>;
             match headers {
                 Some(headers) => insert.query_one(params![name, payload, headers], id),
                 None => insert.query_one(params![name, payload], id),
@@ -192,7 +192,7 @@ where
     ) -> Result<OpenIds<R::Id, RusqliteError>> {
         let name = vec![name.to_owned().into()];
         let add = |ids: &mut OpenIds<_, _>, row: &Row<'_>| {
-            ids.push(row.get(0).map_err(RusqliteError::from));
+            ids.push(read_id::<R>(row).map_err(RusqliteError::from));
             Ok(())
         };
         read(conn, Sql::<R>::OPEN_IDS, name, add).await
@@ -275,6 +275,26 @@ async fn read<T: Default + Send + 'static>(
         Ok(read)
     })
     .await
+}
+
+/// Reads an id that finds its row again. Of an id that is kept as text, the type may read a text
+/// that it does not write.
+fn read_id<R: Record>(row: &Row<'_>) -> rusqlite::Result<R::Id>
+where
+    R::Id: FromSql,
+{
+    let id: R::Id = row.get(0)?;
+    if let ValueRef::Text(kept) = row.get_ref(0)?
+        && let Some(problem) = sql::not_found_again(R::SPEC, &String::from_utf8_lossy(kept), &id)
+    {
+        let text = rusqlite::types::Type::Text;
+        return Err(rusqlite::Error::FromSqlConversionFailure(
+            0,
+            text,
+            problem.into(),
+        ));
+    }
+    Ok(id)
 }
 
 fn message<R: Record>(row: &Row<'_>) -> rusqlite::Result<StoredMessage> {

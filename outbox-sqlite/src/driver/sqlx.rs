@@ -14,7 +14,7 @@ use sqlx::error::UnexpectedNullError;
 use sqlx::pool::PoolConnection;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
-use sqlx::{Decode, Encode, Row, Type, TypeInfo};
+use sqlx::{Decode, Encode, Row, Type, TypeInfo, ValueRef};
 
 use crate::sql::{self, Sql};
 use crate::table;
@@ -126,7 +126,7 @@ where
         if R::SPEC.headers_column().is_some() {
             insert = insert.bind(encode_headers(msg.headers()));
         }
-        insert.fetch_one(conn).await?.try_get(0)
+        read_id::<R>(&insert.fetch_one(conn).await?)
     }
 
     async fn fetch(conn: &mut SqliteConnection, id: &R::Id) -> sqlx::Result<Option<Stored>> {
@@ -155,7 +155,7 @@ where
         let mut ids = OpenIds::new();
         let mut rows = sqlx::query(Reads::<R>::OPEN_IDS).bind(name).fetch(conn);
         while let Some(row) = rows.try_next().await? {
-            ids.push(row.try_get(0));
+            ids.push(read_id::<R>(&row));
         }
         Ok(ids)
     }
@@ -202,6 +202,23 @@ where
     fn fits(role: ColumnRole, data_type: &str) -> Result<(), &'static str> {
         table::fits(role, data_type, R::Id::type_info().name())
     }
+}
+
+/// Reads an id that finds its row again. Of an id that is kept as text, an uppercase UUID say, the
+/// type may read a text that it does not write.
+fn read_id<R: Record>(row: &SqliteRow) -> sqlx::Result<R::Id>
+where
+    R::Id: Type<sqlx::Sqlite> + for<'r> Decode<'r, sqlx::Sqlite>,
+{
+    let id: R::Id = row.try_get(0)?;
+    let kept = row.try_get_raw(0)?;
+    if kept.type_info().name() == "TEXT" {
+        let kept = <&str as Decode<sqlx::Sqlite>>::decode(kept).map_err(sqlx::Error::Decode)?;
+        if let Some(problem) = sql::not_found_again(R::SPEC, kept, &id) {
+            return Err(sqlx::Error::Decode(problem.into()));
+        }
+    }
+    Ok(id)
 }
 
 fn message<R: Record>(row: &SqliteRow) -> sqlx::Result<StoredMessage> {
