@@ -83,9 +83,8 @@ pub trait Backend: Copy + Debug + Send + Sync + 'static {
 /// database answers.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot run the statements of `{R}`",
-    note = "the driver must be able to bind and read the record's id: use `i64`, `uuid::Uuid`, \
-            `uuid::fmt::Hyphenated` or `String`, or implement the driver's encode and decode \
-            traits for the id's type",
+    note = "the driver must be able to bind and read the record's id: use `i64`, `uuid::Uuid` or \
+            `String`, or implement the driver's encode and decode traits for the id's type",
     note = "for `uuid` ids turn on the driver's own `uuid` feature"
 )]
 pub trait Statements<R: Record>: Backend {

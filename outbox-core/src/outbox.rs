@@ -80,7 +80,8 @@ impl<B: Backend, L> Outbox<B, L> {
         self
     }
 
-    /// How long a record or a mark waits for the database's write lock. 2 s unless set.
+    /// How long a record or a mark waits for the database's write lock. 2 s unless set. A wait
+    /// that is shorter than the way to the database and back refuses every record.
     #[must_use]
     pub fn lock_wait(mut self, wait: Duration) -> Self {
         self.settings.lock_wait = wait;
@@ -248,7 +249,8 @@ impl<B: Backend, L: Names> Outbox<B, L> {
     /// partition key, a delay) are not stored.
     ///
     /// The hook fails with [`OutboxError::NotRepublished`] after it has tried every record, or at
-    /// once when every send failed for 10 s.
+    /// once when every send failed for 10 s. The pause after a failed send grows with each further
+    /// one, so some sixteen refused records in a row count as a broker that is gone.
     pub fn republish<P>(&self) -> impl FnOnce(P) -> StartFuture + Send + 'static
     where
         L: Walk<B>,

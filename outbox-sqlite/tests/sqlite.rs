@@ -7,6 +7,7 @@
 
 mod stand;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use ::sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
@@ -28,6 +29,7 @@ macro_rules! cases {
         cases! { $driver;
             a_handler_that_wrote_in_its_transaction_gets_write_lock_held,
             a_handler_that_only_read_is_recorded,
+            a_lock_that_somebody_lets_go_in_time_is_waited_for,
             with_a_rollback_journal_an_open_read_is_write_lock_held,
             a_shared_cache_in_memory_bounds_the_wait_too,
             an_id_that_came_back_before_its_commit_failed_is_not_sent,
@@ -141,6 +143,29 @@ async fn a_handler_that_wrote_in_its_transaction_gets_write_lock_held<D: Tested>
             let rows = stand.rows().await;
             assert_eq!(rows.len(), 1, "{journal:?} {busy}: {rows:?}");
             assert_eq!(rows[0].payload.as_deref(), Some(b"2".as_slice()));
+        }
+    }
+}
+
+async fn a_lock_that_somebody_lets_go_in_time_is_waited_for<D: Tested>() {
+    for journal in JOURNALS {
+        for busy in BUSY {
+            let stand = SqliteStand::<D>::with_journal(journal).await;
+            let pool = D::open(stand.opening().setup(busy)).await;
+            let service = service_on::<D>(&pool).leaving_open();
+            let patient = service.registry(|outbox| outbox.lock_wait(Duration::from_secs(20)));
+            let service = patient.start().await;
+            let lock = stand.lock().await;
+            {
+                let mut publish = pin!(service.publish("payments", b"1"));
+                let waits = timeout(Duration::from_millis(50), &mut publish).await;
+                assert!(waits.is_err(), "{journal:?} {busy}: {waits:?}");
+                SqliteStand::<D>::unlock(lock).await;
+                publish.await.unwrap();
+            }
+            service.stop().await;
+            D::close(pool).await;
+            assert_eq!(stand.rows().await.len(), 1, "{journal:?} {busy}");
         }
     }
 }
