@@ -17,6 +17,38 @@ pub struct TableDescription {
     pub indexes: Vec<IndexDescription>,
 }
 
+impl TableDescription {
+    /// A table from rows of a catalogue: each column's name and type, and each column of each
+    /// index, index by index: the index's name, the column's unless it is an expression, and the
+    /// index's condition. `None`: there is no table without columns.
+    #[must_use]
+    pub fn new(
+        columns: impl IntoIterator<Item = (String, String)>,
+        index_columns: impl IntoIterator<Item = (String, Option<String>, Option<String>)>,
+    ) -> Option<Self> {
+        let columns = columns.into_iter();
+        let columns = columns.map(|(name, data_type)| ColumnDescription { name, data_type });
+        let mut table = Self {
+            columns: columns.collect(),
+            indexes: Vec::new(),
+        };
+        let mut last = None;
+        for (index, column, condition) in index_columns {
+            if last.as_ref() != Some(&index) {
+                table.indexes.push(IndexDescription {
+                    columns: Vec::new(),
+                    condition,
+                });
+                last = Some(index);
+            }
+            if let Some(index) = table.indexes.last_mut() {
+                index.columns.push(column.unwrap_or_default());
+            }
+        }
+        (!table.columns.is_empty()).then_some(table)
+    }
+}
+
 /// A column of a table.
 #[derive(Debug, Clone)]
 pub struct ColumnDescription {

@@ -1,8 +1,6 @@
 //! What Postgres's catalogue says of a table, and which types hold what a record has.
 
-use outbox_core::{
-    ColumnDescription, ColumnRole, IndexDescription, OutboxSpec, Record, TableDescription,
-};
+use outbox_core::{ColumnRole, OutboxSpec, Record};
 
 use crate::id;
 use crate::value::Form;
@@ -31,36 +29,6 @@ pub(crate) fn name(spec: OutboxSpec) -> String {
         Some(schema) => format!("{}.{table}", quoted(schema)),
         None => table,
     }
-}
-
-/// `None`: there is no table without columns.
-pub(crate) fn describe(
-    columns: Vec<(String, String)>,
-    index_columns: Vec<(String, Option<String>, Option<String>)>,
-) -> Option<TableDescription> {
-    if columns.is_empty() {
-        return None;
-    }
-    let mut indexes: Vec<IndexDescription> = Vec::new();
-    let mut last = None;
-    for (index, column, condition) in index_columns {
-        if last.as_ref() != Some(&index) {
-            indexes.push(IndexDescription {
-                columns: Vec::new(),
-                condition,
-            });
-            last = Some(index);
-        }
-        if let Some(index) = indexes.last_mut() {
-            index.columns.push(column.unwrap_or_default());
-        }
-    }
-    let columns = columns.into_iter();
-    let columns = columns.map(|(name, data_type)| ColumnDescription { name, data_type });
-    Some(TableDescription {
-        columns: columns.collect(),
-        indexes,
-    })
 }
 
 /// Whether a type holds what a record has in that role.

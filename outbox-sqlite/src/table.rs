@@ -1,6 +1,6 @@
 //! What SQLite's catalogue says of a table, and which declared types hold what a record has.
 
-use outbox_core::{ColumnDescription, ColumnRole, IndexDescription, TableDescription};
+use outbox_core::{ColumnRole, IndexDescription, TableDescription};
 
 /// A row of [`COLUMNS`](crate::sql::Sql::COLUMNS): name, declared type, place in the primary key.
 pub(crate) type Column = (String, String, i64);
@@ -8,40 +8,27 @@ pub(crate) type Column = (String, String, i64);
 /// A row of [`INDEXES`](crate::sql::Sql::INDEXES): index, column unless it is an expression, text.
 pub(crate) type IndexColumn = (String, Option<String>, Option<String>);
 
-/// `None`: there is no table without columns.
+/// `None`: there is no such table.
 pub(crate) fn describe(
     columns: Vec<Column>,
     index_columns: Vec<IndexColumn>,
 ) -> Option<TableDescription> {
-    if columns.is_empty() {
-        return None;
-    }
     let mut key: Vec<&Column> = columns.iter().filter(|(_, _, place)| *place > 0).collect();
     key.sort_by_key(|(_, _, place)| *place);
-    let mut indexes = vec![IndexDescription {
+    // The catalogue lists no index for a key that is the row's own number.
+    let key = IndexDescription {
         columns: key.into_iter().map(|(name, _, _)| name.clone()).collect(),
         condition: None,
-    }];
-    let mut last = None;
-    for (index, column, condition) in index_columns {
-        if last.as_ref() != Some(&index) {
-            indexes.push(IndexDescription {
-                columns: Vec::new(),
-                condition: condition.map(|text| after_where(&text)),
-            });
-            last = Some(index);
-        }
-        if let Some(index) = indexes.last_mut() {
-            index.columns.push(column.unwrap_or_default());
-        }
-    }
+    };
     let columns = columns
         .into_iter()
-        .map(|(name, data_type, _)| ColumnDescription { name, data_type });
-    Some(TableDescription {
-        columns: columns.collect(),
-        indexes,
-    })
+        .map(|(name, declared, _)| (name, declared));
+    let indexes = index_columns.into_iter();
+    let indexes =
+        indexes.map(|(index, column, text)| (index, column, text.as_deref().map(after_where)));
+    let mut table = TableDescription::new(columns, indexes)?;
+    table.indexes.push(key);
+    Some(table)
 }
 
 fn after_where(create_index: &str) -> String {

@@ -159,10 +159,10 @@ impl<R: Record> Statements<R> for Postgres {
     async fn describe(conn: &mut PgConnection) -> sqlx::Result<Option<TableDescription>> {
         let name = table::name(R::SPEC);
         let columns = sqlx::query_as(table::COLUMNS).bind(&name);
-        let columns = columns.fetch_all(&mut *conn).await?;
+        let columns: Vec<_> = columns.fetch_all(&mut *conn).await?;
         let indexes = sqlx::query_as(table::INDEXES).bind(&name);
-        let indexes = indexes.fetch_all(conn).await?;
-        Ok(table::describe(columns, indexes))
+        let indexes: Vec<_> = indexes.fetch_all(conn).await?;
+        Ok(TableDescription::new(columns, indexes))
     }
 
     fn fits(role: ColumnRole, data_type: &str) -> Result<(), &'static str> {

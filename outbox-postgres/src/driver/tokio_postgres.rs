@@ -159,10 +159,9 @@ impl<R: Record> Statements<R> for TokioPostgres {
         let indexes = conn.query(table::INDEXES, &[&name]).await?;
         let indexes = indexes.iter();
         let indexes = indexes.map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)));
-        Ok(table::describe(
-            columns.collect::<Result<_>>()?,
-            indexes.collect::<Result<_>>()?,
-        ))
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let indexes = indexes.collect::<Result<Vec<_>>>()?;
+        Ok(TableDescription::new(columns, indexes))
     }
 
     fn fits(role: ColumnRole, data_type: &str) -> std::result::Result<(), &'static str> {
