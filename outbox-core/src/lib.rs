@@ -36,6 +36,8 @@ mod header;
 
 mod switch;
 
+mod crash;
+
 mod error;
 
 #[cfg(feature = "conformance")]

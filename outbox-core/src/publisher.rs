@@ -2,6 +2,7 @@
 
 use ruststream::{HeaderMap, OutgoingFor, OutgoingMessage, Publisher};
 
+use crate::crash::{Point, point};
 use crate::error::OutboxError;
 use crate::registry::Walk;
 use crate::{Backend, Outbox};
@@ -46,6 +47,7 @@ impl<P: Publisher, B: Backend, L: Walk<B>> Publisher for TrackedPublisher<P, Out
             .await
             .map_err(TrackedPublisherError::Outbox)?;
         let msg = OutgoingMessage::with_payload(name, payload).with_headers(headers);
+        point(Point::BeforeSend);
         self.publisher
             .publish(msg, options)
             .await

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use tokio::time::timeout_at;
 
 use crate::connection::{Database, Failure};
+use crate::crash::{Point, point};
 use crate::error::OutboxError;
 use crate::registry::{Names, Registered, Visit, Walk};
 use crate::settings::Settings;
@@ -76,6 +77,7 @@ impl<B: Backend> Visit<B> for Record<'_, B> {
         let inserted = R::publish(&mut transaction.connection, self.msg);
         let inserted = timeout_at(transaction.deadline, inserted).await;
         let id = transaction.finish(inserted).await?;
+        point(Point::AfterCommit);
         let mut text = IdText::new();
         // Writing to memory does not fail; an id whose `Display` does would carry no text.
         let _ = write!(text, "{id}");

@@ -5,6 +5,7 @@ use ruststream::runtime::{BlanketLayer, Context, Handler, HandlerOutcome, Layer}
 use tokio::time::timeout_at;
 
 use crate::connection::{Database, Failure, read};
+use crate::crash::{Point, point};
 use crate::handlers::Mount;
 use crate::registry::{Names, Registered, Visit, Walk};
 use crate::retry::retry_count;
@@ -92,7 +93,9 @@ where
             mount: self.mount.number,
             open,
         };
+        point(Point::AfterFetch);
         let outcome = self.inner.handle(msg, ctx).await;
+        point(Point::AfterHandler);
         if outcome.is_retry() {
             registered.retries.expect(self.mount.number, &id, retries);
         }
@@ -359,6 +362,7 @@ impl<B: Backend> Settle<'_, B> {
         B: Statements<R>,
     {
         let mut transaction = self.database.begin(self.settings).await?;
+        point(Point::BeforeMark);
         let conn = &mut transaction.connection;
         let deadline = transaction.deadline;
         let marked = match self.settled {

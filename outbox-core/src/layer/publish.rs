@@ -5,6 +5,7 @@ use std::mem;
 use ruststream::Publisher;
 use ruststream::runtime::{Outgoing, PublishLayer, PublishNext, PublishPipeline};
 
+use crate::crash::{Point, point};
 use crate::error::{BoxError, OutboxError};
 use crate::registry::{Names, Walk};
 use crate::{Backend, Outbox};
@@ -42,6 +43,7 @@ impl<B: Backend, L: Walk<B>> PublishLayer for OutboxPublishLayer<B, L> {
             .record(registered, out.payload(), headers)
             .await?;
         *out.headers_mut() = headers;
+        point(Point::BeforeSend);
         next.run(out)
             .await
             .map_err(|source| OutboxError::not_sent(registered.name(), &id, source).into())
