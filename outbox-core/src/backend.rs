@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ruststream::OutgoingMessage;
 
-use crate::{ColumnRole, OpenIds, OpenRecords, Record, Stored, TableDescription};
+use crate::{ColumnRole, Consumer, OpenIds, OpenRecords, Record, Stored, TableDescription};
 
 /// A database through one driver: how connections are taken, and what a transaction is.
 ///
@@ -100,13 +100,50 @@ pub trait Statements<R: Record>: Backend {
         id: &R::Id,
     ) -> impl Future<Output = Result<Option<Stored>, Self::Error>> + Send;
 
-    /// Closes an open record, by its primary key: writes the database's clock into
-    /// `processed_at`, or deletes the row where the table has no such column. Returns whether an
-    /// open record was there.
+    /// Marks an open record, by its primary key. Sets the consumer's bit, where the table has a
+    /// column for it; once the record has all of the consumer's bits, it is closed: the database's
+    /// clock is written into `processed_at`, or the row is deleted where the table has no such
+    /// column. Returns whether an open record was there.
     fn mark(
         conn: &mut Self::Connection,
         id: &R::Id,
+        consumer: Consumer,
     ) -> impl Future<Output = Result<bool, Self::Error>> + Send;
+
+    /// [`fetch`](Self::fetch) for the records of a batch: those of `ids` that are in the table.
+    /// `ids` are at most [`PAGE_ROWS`]. A statement for each, unless the driver has one for all.
+    fn fetch_batch(
+        conn: &mut Self::Connection,
+        ids: &[R::Id],
+    ) -> impl Future<Output = Result<Vec<(R::Id, Stored)>, Self::Error>> + Send {
+        async move {
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                if let Some(stored) = Self::fetch(conn, id).await?
+                    && let Ok(id) = id.to_string().parse()
+                {
+                    found.push((id, stored));
+                }
+            }
+            Ok(found)
+        }
+    }
+
+    /// [`mark`](Self::mark) for the records of a batch. Returns how many of them were open. `ids`
+    /// are at most [`PAGE_ROWS`]. A statement for each, unless the driver has one for all.
+    fn mark_batch(
+        conn: &mut Self::Connection,
+        ids: &[R::Id],
+        consumer: Consumer,
+    ) -> impl Future<Output = Result<u64, Self::Error>> + Send {
+        async move {
+            let mut open = 0;
+            for id in ids {
+                open += u64::from(Self::mark(conn, id, consumer).await?);
+            }
+            Ok(open)
+        }
+    }
 
     /// The ids of the open records of `name`, ascending. The rows are streamed: memory grows by
     /// the ids alone.
@@ -142,7 +179,7 @@ pub trait Statements<R: Record>: Backend {
     fn fits(role: ColumnRole, data_type: &str) -> Result<(), &'static str>;
 }
 
-/// The most rows that a start reads at once.
+/// The most rows of a statement.
 pub const PAGE_ROWS: usize = 256;
 
 /// The most bytes of payload and headers that a start reads at once; a single record may be

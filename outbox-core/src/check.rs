@@ -80,6 +80,8 @@ pub enum ColumnRole {
     Headers,
     /// When the record was processed.
     ProcessedAt,
+    /// Which of the declared consumers have marked the record.
+    Marks,
 }
 
 /// Something in a table that is not what a record says, and what to do.
@@ -125,6 +127,7 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
     pub async fn check_tables(&self) -> Result<(), OutboxError> {
         let mut names = Vec::new();
         self.names.all(&mut names);
+        names.retain(|registered| registered.is_name());
         let mut problems = Vec::new();
         for registered in names {
             let name = registered.name();
@@ -199,6 +202,7 @@ where
         (ColumnRole::Payload, Some(spec.payload_column())),
         (ColumnRole::Headers, spec.headers_column()),
         (ColumnRole::ProcessedAt, spec.processed_at_column()),
+        (ColumnRole::Marks, spec.marks_column()),
     ];
     let mut problems = Vec::new();
     for (role, column) in roles {

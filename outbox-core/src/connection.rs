@@ -266,6 +266,7 @@ impl<B: Backend> Transaction<B> {
 
 /// Why a statement was not run, or not committed.
 pub(crate) enum Failure<B: Backend> {
+    NoPool,
     PoolTimedOut(Duration),
     Acquire(B::Error),
     MainRuntime(JoinError),
@@ -280,6 +281,7 @@ impl<B: Backend> Failure<B> {
         let name = name.to_owned();
         let backend = B::NAME;
         match self {
+            Self::NoPool => OutboxError::NoPool { name },
             Self::PoolTimedOut(waited) => OutboxError::PoolTimedOut {
                 name,
                 backend,
@@ -317,6 +319,7 @@ impl<B: Backend> std::fmt::Display for Failure<B> {
         use crate::error::Chain;
 
         match self {
+            Self::NoPool => f.write_str("the outbox has no pool: call `set_pool` in `on_startup`"),
             Self::PoolTimedOut(waited) => {
                 write!(
                     f,

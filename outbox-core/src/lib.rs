@@ -20,7 +20,17 @@ mod recording;
 
 mod layer;
 
+mod taken;
+
+mod taking;
+
+mod settling;
+
+mod batch;
+
 mod retry;
+
+mod consumers;
 
 mod handlers;
 
@@ -47,7 +57,9 @@ pub mod conformance;
 pub mod private;
 
 pub use backend::{Backend, PAGE_BYTES, PAGE_ROWS, Statements};
+pub use batch::{OutboxHeaders, TakenBatch};
 pub use check::{ColumnDescription, ColumnRole, IndexDescription, TableDescription, TableProblem};
+pub use consumers::Consumer;
 pub use error::{BoxError, OutboxError, RepublishFailure, RepublishReport};
 pub use header::{OUTBOX_ID_HEADER, decode_headers, encode_headers};
 pub use layer::deliver::{OutboxHandler, OutboxLayer};

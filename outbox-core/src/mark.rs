@@ -2,7 +2,7 @@
 
 use ruststream::OutgoingMessage;
 
-use crate::{Backend, Record, Statements};
+use crate::{Backend, Consumer, Record, Statements};
 
 /// How a message becomes a record of the service's table: the service's own insert.
 ///
@@ -69,7 +69,7 @@ pub trait Mark<B: Statements<Self>>: Record {
         conn: &mut B::Connection,
         id: &Self::Id,
     ) -> impl Future<Output = Result<bool, B::Error>> + Send {
-        B::mark(conn, id)
+        B::mark(conn, id, Consumer::SOLE)
     }
 
     /// Closes the record after the handler dropped its message. Returns whether it changed an
@@ -82,7 +82,22 @@ pub trait Mark<B: Statements<Self>>: Record {
         conn: &mut B::Connection,
         id: &Self::Id,
     ) -> impl Future<Output = Result<bool, B::Error>> + Send {
-        B::mark(conn, id)
+        B::mark(conn, id, Consumer::SOLE)
+    }
+
+    /// Marks the record for one of the declared consumers of its name, after its handler
+    /// acknowledged or dropped: in place of [`ack`](Self::ack) and [`discard`](Self::discard). The
+    /// last of them closes the record. Returns whether the record was open.
+    ///
+    /// # Errors
+    ///
+    /// As [`ack`](Self::ack).
+    fn consume(
+        conn: &mut B::Connection,
+        id: &Self::Id,
+        consumer: Consumer,
+    ) -> impl Future<Output = Result<bool, B::Error>> + Send {
+        B::mark(conn, id, consumer)
     }
 
     /// Runs after the handler asked for a retry, if [`RETRY`](Self::RETRY) says so. The record
@@ -97,6 +112,34 @@ pub trait Mark<B: Statements<Self>>: Record {
     ) -> impl Future<Output = Result<(), B::Error>> + Send {
         let _ = (conn, id);
         std::future::ready(Ok(()))
+    }
+
+    /// Reads the records of a batch: in place of [`fetch`](Self::fetch) for each. What is not among
+    /// them is not in the table.
+    ///
+    /// # Errors
+    ///
+    /// As [`fetch`](Self::fetch), for the whole batch.
+    fn fetch_batch(
+        conn: &mut B::Connection,
+        ids: &[Self::Id],
+    ) -> impl Future<Output = Result<Vec<(Self::Id, Stored)>, B::Error>> + Send {
+        B::fetch_batch(conn, ids)
+    }
+
+    /// Marks the records of a batch whose messages were acknowledged or dropped: in place of
+    /// [`ack`](Self::ack), [`discard`](Self::discard) and [`consume`](Self::consume) for each.
+    /// Returns how many of them were open.
+    ///
+    /// # Errors
+    ///
+    /// As [`ack`](Self::ack), for the whole batch.
+    fn mark_batch(
+        conn: &mut B::Connection,
+        ids: &[Self::Id],
+        consumer: Consumer,
+    ) -> impl Future<Output = Result<u64, B::Error>> + Send {
+        B::mark_batch(conn, ids, consumer)
     }
 
     /// The ids that a start sends again: the open records of `name`, in ascending order.
@@ -119,6 +162,8 @@ pub struct Stored {
     pub name: String,
     /// Whether the record is closed. In a table that deletes, no record that is there is.
     pub processed: bool,
+    /// The marks of the name's declared consumers. 0, where the table has no such column.
+    pub marks: i64,
 }
 
 /// The ids of the open records of one name.

@@ -175,12 +175,54 @@ impl<B: Backend, L: Names> Outbox<B, L> {
 
     #[track_caller]
     fn push<R: Record, N>(self, name: Cow<'static, str>) -> Outbox<B, Node<R, L, N>> {
+        self.assert_new(&name);
+        self.with_names(|before| Node::new(name, before))
+    }
+
+    #[track_caller]
+    fn assert_new(&self, name: &str) {
         assert!(
-            self.names.find(&name).is_none(),
+            self.names.find(name).is_none(),
             "`{name}` is registered with the outbox already: register each name once, with one \
              record type"
         );
-        self.with_names(|before| Node::new(name, before))
+    }
+
+    /// Tracks what the subscription `name` delivers, where that is not the name that messages are
+    /// published under: a pattern, or a queue. It delivers records of `R`; a message whose record
+    /// was written under a name that is not registered for `R` is handled untracked.
+    ///
+    /// Call it behind the names whose records it delivers.
+    ///
+    /// # Panics
+    ///
+    /// If the name is registered already, or no name is registered for `R`.
+    #[must_use]
+    #[track_caller]
+    pub fn deliver<R>(self, name: impl Into<Cow<'static, str>>) -> Outbox<B, Node<R, L>>
+    where
+        R: Publish<B> + Mark<B>,
+        B: Statements<R>,
+    {
+        let name = name.into();
+        self.assert_new(&name);
+        let Outbox {
+            database,
+            settings,
+            names,
+        } = self;
+        let Some(names) = Node::subscription(name, names) else {
+            panic!(
+                "a subscription delivers records of `{}`, and no name is registered for it: \
+                 register the names first",
+                std::any::type_name::<R>()
+            );
+        };
+        Outbox {
+            database,
+            settings,
+            names,
+        }
     }
 
     /// The registry of one of the names, with a type that a service can write down.
@@ -280,7 +322,7 @@ impl<B: Backend, L: Names> Outbox<B, L> {
             .collect();
         for name in &names {
             assert!(
-                self.names.find(name).is_some(),
+                self.names.find(name).is_some_and(|found| found.is_name()),
                 "`{name}` is not registered with the outbox, so its records cannot be sent again: \
                  register it, or leave it out of `republish_names`"
             );
@@ -289,6 +331,34 @@ impl<B: Backend, L: Names> Outbox<B, L> {
         move |publisher| {
             Box::pin(async move { republish::run(&outbox, Some(&names), &publisher).await })
         }
+    }
+}
+
+impl<B: Backend, R: Record, L, N> Outbox<B, Node<R, L, N>> {
+    /// Declares the handler `H` as a consumer of the name that was registered last, with a bit of
+    /// its own in the record's `marks`. A name with declared consumers is processed once each of
+    /// them has acknowledged or dropped its message; what one has marked is not given to it again.
+    ///
+    /// The bit is what the table remembers: it stays with its consumer, and one that was removed
+    /// leaves its bit unused. A record whose marks are complete without it closes at its next
+    /// delivery.
+    ///
+    /// Does not compile for a record without the columns `marks` and `processed_at`.
+    ///
+    /// # Panics
+    ///
+    /// If the bit is above 30, or the bit or the handler is declared already.
+    #[must_use]
+    #[track_caller]
+    pub fn consumer<H>(self, bit: u32) -> Self {
+        const {
+            assert!(
+                R::SPEC.marks_column().is_some(),
+                "the record has no column for the marks of consumers: give it an integer field \
+                 with `#[field(marks)]`, beside the one with `#[field(processed_at)]`"
+            );
+        }
+        self.with_names(|names| names.consumer::<H>(bit))
     }
 }
 

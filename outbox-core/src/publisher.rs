@@ -33,7 +33,7 @@ impl<P: Publisher, B: Backend, L: Walk<B>> Publisher for TrackedPublisher<P, Out
         msg: OutgoingFor<'_, Self::Payload>,
         options: Option<&Self::Options>,
     ) -> Result<(), Self::Error> {
-        let Some(registered) = self.outbox.tracked(msg.name()) else {
+        let Some(registered) = self.outbox.published(msg.name()) else {
             return self
                 .publisher
                 .publish(msg, options)

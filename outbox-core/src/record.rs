@@ -49,6 +49,7 @@ pub struct OutboxSpec {
     payload: &'static str,
     headers: Option<&'static str>,
     processed_at: Option<&'static str>,
+    marks: Option<&'static str>,
 }
 
 impl OutboxSpec {
@@ -73,6 +74,7 @@ impl OutboxSpec {
             payload: named(payload),
             headers: None,
             processed_at: None,
+            marks: None,
         }
     }
 
@@ -108,6 +110,19 @@ impl OutboxSpec {
     #[must_use]
     pub const fn processed_at(mut self, column: &'static str) -> Self {
         self.processed_at = Some(named(column));
+        self
+    }
+
+    /// Names the integer column that takes the marks of a name's declared consumers, a bit each:
+    /// see [`Outbox::consumer`](crate::Outbox::consumer). It needs a `processed_at` column beside
+    /// it, and starts as 0 or `NULL`.
+    ///
+    /// # Panics
+    ///
+    /// If the name is empty.
+    #[must_use]
+    pub const fn marks(mut self, column: &'static str) -> Self {
+        self.marks = Some(named(column));
         self
     }
 
@@ -151,6 +166,15 @@ impl OutboxSpec {
     #[must_use]
     pub const fn processed_at_column(&self) -> Option<&'static str> {
         self.processed_at
+    }
+
+    /// The column of the consumers' marks, if the table has one beside its `processed_at`.
+    #[must_use]
+    pub const fn marks_column(&self) -> Option<&'static str> {
+        match self.processed_at {
+            Some(_) => self.marks,
+            None => None,
+        }
     }
 }
 

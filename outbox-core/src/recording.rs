@@ -18,8 +18,13 @@ use crate::{Backend, Mark, OUTBOX_ID_HEADER, Outbox, Publish, Statements, is_on}
 pub(crate) type IdText = SmallVec<[u8; 36]>;
 
 impl<B: Backend, L: Names> Outbox<B, L> {
-    /// What is registered under `name`, where the outbox is on.
-    pub(crate) fn tracked(&self, name: &str) -> Option<&Registered> {
+    /// What is registered under the name of a message to be sent, where the outbox is on.
+    pub(crate) fn published(&self, name: &str) -> Option<&Registered> {
+        self.delivered(name).filter(|found| found.is_name())
+    }
+
+    /// What is registered under the name of a subscription, where the outbox is on.
+    pub(crate) fn delivered(&self, name: &str) -> Option<&Registered> {
         let registered = self.names.find(name)?;
         is_on().then_some(registered)
     }

@@ -6,7 +6,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::handlers::Handlers;
+use ruststream::HeaderMap;
+
+use crate::consumers::Consumers;
+use crate::handlers::{Handlers, Mount, MountId, Part};
 use crate::pace::Pace;
 use crate::retry::Retries;
 use crate::{Backend, Mark, Publish, Record, Statements};
@@ -29,11 +32,11 @@ pub trait Names: Clone + Send + Sync + 'static {
     /// The names that the compiler knows.
     const KNOWN: Option<&'static Known>;
 
-    /// What is registered under `name`.
+    /// What is registered under `name`, or as the subscription of that name.
     fn find(&self, name: &str) -> Option<&Arc<Registered>>;
 
     /// Everything that is registered, in the order of registration.
-    fn all<'a>(&'a self, all: &mut Vec<&'a Registered>);
+    fn all<'a>(&'a self, all: &mut Vec<&'a Arc<Registered>>);
 }
 
 /// The registered names with their record types, which the driver `B` can record and mark.
@@ -70,7 +73,7 @@ impl Names for Nil {
         None
     }
 
-    fn all<'a>(&'a self, _all: &mut Vec<&'a Registered>) {}
+    fn all<'a>(&'a self, _all: &mut Vec<&'a Arc<Registered>>) {}
 }
 
 impl<B: Backend> Walk<B> for Nil {
@@ -90,19 +93,46 @@ pub struct Node<R, L = Nil, N = Unnamed> {
 
 impl<R: Record, L, N> Node<R, L, N> {
     pub(crate) fn new(name: Cow<'static, str>, before: L) -> Self {
-        let registered = Arc::new(Registered {
-            name,
-            record: TypeId::of::<R>(),
-            unidentified: AtomicBool::new(false),
-            pace: Pace::default(),
-            retries: Retries::default(),
-            handlers: Handlers::default(),
-        });
+        Self::with(Registered::new::<R>(name), before)
+    }
+
+    pub(crate) fn registered(&self) -> &Registered {
+        &self.registered
+    }
+
+    fn with(registered: Registered, before: L) -> Self {
         Self {
-            registered,
+            registered: Arc::new(registered),
             before,
             types: PhantomData,
         }
+    }
+
+    /// Declares the handler `H` as a consumer of the name. Whoever shares the name does not see it.
+    #[track_caller]
+    pub(crate) fn consumer<H>(self, bit: u32) -> Self {
+        let mut registered = Registered::new::<R>(self.registered.name.clone());
+        assert!(
+            self.registered.is_name(),
+            "`{}` is a subscription: declare consumers behind the name that they consume",
+            registered.name
+        );
+        registered.consumers = self.registered.consumers.clone();
+        registered.consumers.declare::<H>(&registered.name, bit);
+        Self::with(registered, self.before)
+    }
+}
+
+impl<R: Record, L: Names> Node<R, L> {
+    /// A subscription whose name is not a published one: it delivers what was recorded under any
+    /// name of `R` that is registered before. `None`: there is no such name.
+    pub(crate) fn subscription(name: Cow<'static, str>, before: L) -> Option<Self> {
+        let mut names = Vec::new();
+        before.all(&mut names);
+        names.retain(|name| name.is_name() && name.record == TypeId::of::<R>());
+        let mut registered = Registered::new::<R>(name);
+        registered.delivers = names.into_iter().map(Arc::clone).collect();
+        (!registered.is_name()).then(|| Self::with(registered, before))
     }
 }
 
@@ -145,7 +175,7 @@ impl<R: 'static, L: Names, N: KnownName> Names for Node<R, L, N> {
         }
     }
 
-    fn all<'a>(&'a self, all: &mut Vec<&'a Registered>) {
+    fn all<'a>(&'a self, all: &mut Vec<&'a Arc<Registered>>) {
         self.before.all(all);
         all.push(&self.registered);
     }
@@ -167,20 +197,99 @@ where
     }
 }
 
-/// What is known of a registered name beside its record type.
+/// What is known of a registered name, or subscription, beside its record type.
 #[derive(Debug)]
 pub struct Registered {
     name: Cow<'static, str>,
     record: TypeId,
+    /// Of a subscription, the names whose records it delivers.
+    delivers: Vec<Arc<Registered>>,
+    consumers: Consumers,
     unidentified: AtomicBool,
     pub(crate) pace: Pace,
-    pub(crate) retries: Retries,
-    pub(crate) handlers: Handlers,
+    retries: Retries,
+    handlers: Handlers,
 }
 
 impl Registered {
+    fn new<R: Record>(name: Cow<'static, str>) -> Self {
+        Self {
+            name,
+            record: TypeId::of::<R>(),
+            delivers: Vec::new(),
+            consumers: Consumers::default(),
+            unidentified: AtomicBool::new(false),
+            pace: Pace::default(),
+            retries: Retries::default(),
+            handlers: Handlers::default(),
+        }
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether messages are published, and recorded, under the name. Otherwise it is a
+    /// subscription's.
+    pub(crate) fn is_name(&self) -> bool {
+        self.delivers.is_empty()
+    }
+
+    /// The name that a record which arrives here was written under, if it is one of those whose
+    /// records arrive here.
+    pub(crate) fn of_record(&self, name: &str) -> Option<&Self> {
+        self.arriving().find(|arriving| arriving.name == name)
+    }
+
+    /// The names whose records arrive here: of a name, itself.
+    fn arriving(&self) -> impl Iterator<Item = &Self> {
+        let own = self.is_name().then_some(self);
+        own.into_iter().chain(self.delivers.iter().map(Arc::as_ref))
+    }
+
+    /// What the outcome of a handler does to the records of the name.
+    pub(crate) fn meet(&self, mount: Mount) -> Part {
+        self.handlers.meet(&self.name, &self.consumers, mount)
+    }
+
+    /// Whether several undeclared handlers receive the name.
+    pub(crate) fn has_several_handlers(&self) -> bool {
+        self.handlers.several()
+    }
+
+    /// Whether a record that arrives here may have met another handler than this one.
+    pub(crate) fn may_have_met_beside(&self, mount: Mount) -> bool {
+        self.arriving().any(|name| name.handlers.met_beside(mount))
+    }
+
+    /// Panics where a handler would be two consumers of the name.
+    pub(crate) fn assert_one_consumer(&self, mount: Mount) {
+        if let Some((first, second)) = self.consumers.ambiguous(mount.handler) {
+            panic!(
+                "the handler `{}` names two consumers of `{}`, `{first}` and `{second}`: mount \
+                 each consumer as a handler of its own",
+                mount.handler, self.name
+            );
+        }
+    }
+
+    /// A delivery of the record was answered with a retry: its copy will count one more.
+    pub(crate) fn expect_copy(&self, mount: MountId, id: &str, count: u64) {
+        for name in self.arriving() {
+            name.retries.expect(mount, id, count);
+        }
+    }
+
+    /// A delivery of the record arrived: see [`Retries::arrived`].
+    pub(crate) fn copy_arrived(&self, mount: MountId, id: &str, count: u64) {
+        for name in self.arriving() {
+            name.retries.arrived(mount, id, count);
+        }
+    }
+
+    /// Whether a message for the name is a copy that was expected. It is expected no longer.
+    pub(crate) fn is_copy(&self, headers: &HeaderMap) -> bool {
+        self.retries.is_copy(headers)
     }
 
     /// Whether this is the first delivery without an id: the one that is warned of.

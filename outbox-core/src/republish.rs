@@ -37,6 +37,7 @@ pub(crate) async fn run<B: Backend, L: Walk<B>, P: Publisher>(
 ) -> Result<(), OutboxError> {
     let mut names = Vec::new();
     outbox.names.all(&mut names);
+    names.retain(|name| name.is_name());
     names.retain(|name| only.is_none_or(|only| only.iter().any(|only| only == name.name())));
     let (Some(first), true) = (names.first(), is_on()) else {
         return Ok(());

@@ -8,6 +8,7 @@ use ruststream::HeaderMap;
 use ruststream::runtime::RETRY_COUNT_HEADER;
 
 use crate::OUTBOX_ID_HEADER;
+use crate::handlers::MountId;
 
 /// The most notes of one name. A copy whose note was dropped is recorded as a new message.
 const KEPT: usize = 4096;
@@ -25,20 +26,24 @@ pub(crate) struct Retries {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Note {
-    mount: usize,
+    mount: MountId,
     id: String,
     count: u64,
 }
 
 /// How often a delivery was retried before, as the runtime counts it.
 pub(crate) fn retry_count(headers: &HeaderMap) -> u64 {
-    let count = headers.get_str(RETRY_COUNT_HEADER);
+    parse_count(headers.get_str(RETRY_COUNT_HEADER))
+}
+
+/// A count that is not there, or not a number, is none.
+pub(crate) fn parse_count(count: Option<&str>) -> u64 {
     count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 impl Retries {
     /// A delivery of the record was answered with a retry: its copy will count one more.
-    pub(crate) fn expect(&self, mount: usize, id: &str, count: u64) {
+    pub(crate) fn expect(&self, mount: MountId, id: &str, count: u64) {
         let mut notes = self.notes();
         if notes.len() == KEPT {
             notes.pop_front();
@@ -71,7 +76,7 @@ impl Retries {
     }
 
     /// A delivery of the record arrived. A copy that counts no more than it does is not coming.
-    pub(crate) fn arrived(&self, mount: usize, id: &str, count: u64) {
+    pub(crate) fn arrived(&self, mount: MountId, id: &str, count: u64) {
         if self.any.load(Ordering::Acquire) {
             let mut notes = self.notes();
             notes.retain(|note| note.id != id || note.mount != mount && note.count > count);

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use outbox_core::conformance::{Sink, on, publish};
 use outbox_core::{
-    Backend, ColumnRole, OpenIds, OpenRecord, OpenRecords, Outbox, Record, Statements, Stored,
-    StoredMessage, TableDescription,
+    Backend, ColumnRole, Consumer, OpenIds, OpenRecord, OpenRecords, Outbox, Record, Statements,
+    Stored, StoredMessage, TableDescription,
 };
 use outbox_macros::SqliteOutbox;
 use ruststream::memory::prelude::*;
@@ -103,10 +103,15 @@ impl<R: Record<Id = u64>> Statements<R> for Map {
         Ok(rows.get(id).map(|(name, _)| Stored {
             name: name.clone(),
             processed: false,
+            marks: 0,
         }))
     }
 
-    async fn mark(conn: &mut Connection, id: &u64) -> Result<bool, Infallible> {
+    async fn mark(
+        conn: &mut Connection,
+        id: &u64,
+        _consumer: Consumer,
+    ) -> Result<bool, Infallible> {
         Ok(conn.uncommitted.as_mut().unwrap().remove(id).is_some())
     }
 

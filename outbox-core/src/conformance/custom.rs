@@ -15,8 +15,8 @@ use super::service::{Service, registry};
 use super::sink::Sink;
 use super::stand::{Row, Stand, assert_closed, deletes};
 use crate::{
-    Backend, Handle, Mark, OpenIds, Outbox, OutboxSpec, Publish, Record, Statements, Stored,
-    TARGET, TrackedName,
+    Backend, Consumer, Handle, Mark, OpenIds, Outbox, OutboxSpec, Publish, Record, Statements,
+    Stored, TARGET, TrackedName,
 };
 
 /// The table of `R`, whose records are fetched by the service.
@@ -77,7 +77,7 @@ impl<B: Statements<Self>, R: Record> Mark<B> for Deciding<R> {
 
     async fn ack(conn: &mut B::Connection, id: &R::Id) -> Result<bool, B::Error> {
         ran("ack", id);
-        <B as Statements<Self>>::mark(conn, id).await
+        <B as Statements<Self>>::mark(conn, id, Consumer::SOLE).await
     }
 
     async fn discard(_conn: &mut B::Connection, id: &R::Id) -> Result<bool, B::Error> {

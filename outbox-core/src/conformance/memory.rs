@@ -10,8 +10,8 @@ use ruststream::OutgoingMessage;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    Backend, ColumnDescription, ColumnRole, IndexDescription, OpenIds, OpenRecord, OpenRecords,
-    Record, Statements, Stored, StoredMessage, TableDescription, encode_headers,
+    Backend, ColumnDescription, ColumnRole, Consumer, IndexDescription, OpenIds, OpenRecord,
+    OpenRecords, Record, Statements, Stored, StoredMessage, TableDescription, encode_headers,
 };
 
 /// The driver of a database in memory: one table, one writer at a time.
@@ -115,6 +115,17 @@ pub(super) struct MemoryRow {
     pub(super) payload: Option<Vec<u8>>,
     pub(super) headers: Option<String>,
     pub(super) processed: bool,
+    pub(super) marks: i64,
+}
+
+impl MemoryRow {
+    fn stored(&self) -> Stored {
+        Stored {
+            name: self.name.clone(),
+            processed: self.processed,
+            marks: self.marks,
+        }
+    }
 }
 
 impl Table {
@@ -159,7 +170,7 @@ struct Transaction {
 #[derive(Debug)]
 enum Write {
     Insert(u64, MemoryRow),
-    Process(u64),
+    Mark(u64, Consumer),
     Delete(u64),
 }
 
@@ -195,7 +206,22 @@ impl MemoryConnection {
         Ok(())
     }
 
-    /// The numbers and rows of `ids` that are open, ascending.
+    /// Those of `ids` that are in the table, as the connection sees it, and what reads them.
+    fn read<R: Record, T>(
+        &self,
+        ids: &[R::Id],
+        read: impl Fn(u64, &MemoryRow) -> T,
+    ) -> Result<Vec<T>, MemoryError> {
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let table = self.database.table();
+        let begun = self.transaction.as_ref();
+        let snapshot = begun.and_then(|begun| begun.snapshot.as_ref());
+        let rows = snapshot.map_or_else(|| table.visible(), Ok)?;
+        let found = rows.iter().filter(|(_, row)| ids.contains(&row.id));
+        Ok(found.map(|(number, row)| read(*number, row)).collect())
+    }
+
+    /// The rows of `ids` that are open, ascending.
     fn open<R: Record>(&self, ids: &[R::Id]) -> Result<Vec<MemoryRow>, MemoryError> {
         self.outside()?;
         let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
@@ -293,9 +319,10 @@ impl Backend for Memory {
                 Write::Insert(number, row) => {
                     table.rows.insert(number, row);
                 }
-                Write::Process(number) => {
+                Write::Mark(number, consumer) => {
                     if let Some(row) = table.rows.get_mut(&number) {
-                        row.processed = true;
+                        row.marks |= consumer.mark();
+                        row.processed = row.marks & consumer.all() == consumer.all();
                     }
                 }
                 Write::Delete(number) => {
@@ -339,41 +366,53 @@ impl<R: Record> Statements<R> for Memory {
             headers: R::SPEC
                 .headers_column()
                 .map(|_| encode_headers(msg.headers())),
-            processed: false,
+            ..MemoryRow::default()
         };
         conn.write(Write::Insert(number, row))?;
         Ok(id)
     }
 
     async fn fetch(conn: &mut MemoryConnection, id: &R::Id) -> Result<Option<Stored>, MemoryError> {
-        let id = id.to_string();
-        let table = conn.database.table();
-        let snapshot = conn
-            .transaction
-            .as_ref()
-            .and_then(|begun| begun.snapshot.as_ref());
-        let rows = snapshot.map_or_else(|| table.visible(), Ok)?;
-        let row = rows.values().find(|row| row.id == id);
-        Ok(row.map(|row| Stored {
-            name: row.name.clone(),
-            processed: row.processed,
-        }))
+        let found = conn.read::<R, _>(std::slice::from_ref(id), |_, row| row.stored())?;
+        Ok(found.into_iter().next())
     }
 
-    async fn mark(conn: &mut MemoryConnection, id: &R::Id) -> Result<bool, MemoryError> {
-        let id = id.to_string();
-        let table = conn.database.table();
-        let mut rows = table.visible()?.iter();
-        let open = rows.find(|(_, row)| row.id == id && !row.processed);
-        let number = open.map(|(number, _)| *number);
-        drop(table);
-        if let Some(number) = number {
+    async fn mark(
+        conn: &mut MemoryConnection,
+        id: &R::Id,
+        consumer: Consumer,
+    ) -> Result<bool, MemoryError> {
+        let ids = std::slice::from_ref(id);
+        let marked = <Self as Statements<R>>::mark_batch(conn, ids, consumer).await?;
+        Ok(marked > 0)
+    }
+
+    async fn fetch_batch(
+        conn: &mut MemoryConnection,
+        ids: &[R::Id],
+    ) -> Result<Vec<(R::Id, Stored)>, MemoryError> {
+        let found = conn.read::<R, _>(ids, |_, row| (row.id.parse(), row.stored()))?;
+        let found = found.into_iter();
+        found
+            .map(|(id, stored)| Ok((id.map_err(|_| MemoryError::Column("id"))?, stored)))
+            .collect()
+    }
+
+    async fn mark_batch(
+        conn: &mut MemoryConnection,
+        ids: &[R::Id],
+        consumer: Consumer,
+    ) -> Result<u64, MemoryError> {
+        let open = conn.read::<R, _>(ids, |number, row| (!row.processed).then_some(number))?;
+        let mut marked = 0;
+        for number in open.into_iter().flatten() {
             conn.write(match R::SPEC.processed_at_column() {
-                Some(_) => Write::Process(number),
+                Some(_) => Write::Mark(number, consumer),
                 None => Write::Delete(number),
             })?;
+            marked += 1;
         }
-        Ok(number.is_some())
+        Ok(marked)
     }
 
     async fn open_ids(
@@ -437,9 +476,11 @@ impl<R: Record> Statements<R> for Memory {
             Some(spec.name_column()),
             Some(spec.payload_column()),
         ];
-        let columns = roles
-            .into_iter()
-            .chain([spec.headers_column(), spec.processed_at_column()]);
+        let columns = roles.into_iter().chain([
+            spec.headers_column(),
+            spec.processed_at_column(),
+            spec.marks_column(),
+        ]);
         let columns = columns.flatten().map(|name| ColumnDescription {
             name: name.to_owned(),
             data_type: "any".to_owned(),

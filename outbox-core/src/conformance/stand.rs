@@ -170,7 +170,7 @@ where
             name: name.to_owned(),
             payload: payload.map(<[u8]>::to_vec),
             headers: headers.map(str::to_owned),
-            processed: false,
+            ..MemoryRow::default()
         };
         table.rows.insert(number, row);
         id.to_string()

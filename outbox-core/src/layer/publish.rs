@@ -31,10 +31,10 @@ impl<B: Backend, L: Walk<B>> PublishLayer for OutboxPublishLayer<B, L> {
         out: &'a mut Outgoing<'a>,
         next: PublishNext<'a, N, P>,
     ) -> Result<(), BoxError> {
-        let Some(registered) = self.outbox.tracked(out.name()) else {
+        let Some(registered) = self.outbox.published(out.name()) else {
             return next.run(out).await;
         };
-        if registered.retries.is_copy(out.headers()) {
+        if registered.is_copy(out.headers()) {
             return next.run(out).await;
         }
         let headers = mem::take(out.headers_mut());
