@@ -62,11 +62,17 @@ impl<R: Record> Sql<R> {
     /// `$1` name, `$2` payload, `$3` headers where the table has them. Returns the id.
     pub(crate) const INSERT: &'static str = const { &insert(R::SPEC) }.as_str();
 
-    /// `$1` id. Returns the name, and whether the record is processed.
+    /// `$1` id. Returns the name, whether the record is processed, and its marks.
     pub(crate) const FETCH: &'static str = const { &fetch(R::SPEC) }.as_str();
 
-    /// `$1` id.
+    /// `$1` ids. Returns the id, and what [`FETCH`](Self::FETCH) does.
+    pub(crate) const FETCH_BATCH: &'static str = const { &fetch_batch(R::SPEC) }.as_str();
+
+    /// `$1` id, `$2` the consumer's mark, `$3` all marks, where the table has them.
     pub(crate) const MARK: &'static str = const { &mark(R::SPEC) }.as_str();
+
+    /// As [`MARK`](Self::MARK), for `$1` ids.
+    pub(crate) const MARK_BATCH: &'static str = const { &mark_batch(R::SPEC) }.as_str();
 
     /// `$1` name. Returns the ids, ascending.
     pub(crate) const OPEN_IDS: &'static str = const { &open_ids(R::SPEC) }.as_str();
@@ -92,36 +98,64 @@ const fn insert(spec: OutboxSpec) -> Text {
 }
 
 const fn fetch(spec: OutboxSpec) -> Text {
+    with_id(state(Text::new().push("SELECT "), spec), spec)
+}
+
+const fn fetch_batch(spec: OutboxSpec) -> Text {
     let text = Text::new()
         .push("SELECT ")
-        .quoted(spec.name_column())
+        .quoted(spec.id_column())
         .push(", ");
+    in_page(state(text, spec), spec)
+}
+
+/// What a fetch reads of a record.
+const fn state(text: Text, spec: OutboxSpec) -> Text {
+    let text = text.quoted(spec.name_column()).push(", ");
     let text = match spec.processed_at_column() {
-        Some(processed_at) => text.quoted(processed_at).push(" IS NOT NULL FROM "),
-        None => text.push("FALSE FROM "),
+        Some(processed_at) => text.quoted(processed_at).push(" IS NOT NULL"),
+        None => text.push("FALSE"),
+    };
+    let text = match spec.marks_column() {
+        Some(marks) => text
+            .push(", COALESCE(")
+            .quoted(marks)
+            .push(", 0)::bigint FROM "),
+        None => text.push(", 0::bigint FROM "),
     };
     from(text, spec)
-        .push(" WHERE ")
-        .quoted(spec.id_column())
-        .push(" = $1")
 }
 
 const fn mark(spec: OutboxSpec) -> Text {
-    match spec.processed_at_column() {
-        Some(processed_at) => and_open(
-            from(Text::new().push("UPDATE "), spec)
-                .push(" SET ")
-                .quoted(processed_at)
-                .push(" = now() WHERE ")
-                .quoted(spec.id_column())
-                .push(" = $1"),
-            spec,
-        ),
-        None => from(Text::new().push("DELETE FROM "), spec)
-            .push(" WHERE ")
-            .quoted(spec.id_column())
-            .push(" = $1"),
+    and_open(with_id(marking(spec), spec), spec)
+}
+
+const fn mark_batch(spec: OutboxSpec) -> Text {
+    open_alone(in_page(marking(spec), spec), spec)
+}
+
+/// A mark, up to the records that it is for.
+const fn marking(spec: OutboxSpec) -> Text {
+    let Some(processed_at) = spec.processed_at_column() else {
+        return from(Text::new().push("DELETE FROM "), spec);
+    };
+    let text = from(Text::new().push("UPDATE "), spec).push(" SET ");
+    match spec.marks_column() {
+        Some(marks) => text
+            .quoted(marks)
+            .push(" = COALESCE(")
+            .quoted(marks)
+            .push(", 0) | $2, ")
+            .quoted(processed_at)
+            .push(" = CASE WHEN (COALESCE(")
+            .quoted(marks)
+            .push(", 0) | $2) & $3 = $3 THEN now() END"),
+        None => text.quoted(processed_at).push(" = now()"),
     }
+}
+
+const fn with_id(text: Text, spec: OutboxSpec) -> Text {
+    text.push(" WHERE ").quoted(spec.id_column()).push(" = $1")
 }
 
 const fn open_ids(spec: OutboxSpec) -> Text {
@@ -174,14 +208,22 @@ const fn from(text: Text, spec: OutboxSpec) -> Text {
     text.quoted(spec.table())
 }
 
-/// The open ones of a page of ids. A range of ids would also read what was written since, where
-/// ids are not ascending. `IS TRUE` keeps the planner from walking the whole index of open records,
-/// which it takes for small, for each page.
+/// The open ones of a page of ids.
 const fn of_page(text: Text, spec: OutboxSpec) -> Text {
-    let text = from(text.push(" FROM "), spec)
-        .push(" WHERE ")
+    open_alone(in_page(from(text.push(" FROM "), spec), spec), spec)
+}
+
+/// A page of ids. A range of ids would also read what was written since, where ids are not
+/// ascending.
+const fn in_page(text: Text, spec: OutboxSpec) -> Text {
+    text.push(" WHERE ")
         .quoted(spec.id_column())
-        .push(" = ANY($1)");
+        .push(" = ANY($1)")
+}
+
+/// Of a page, the open ones. `IS TRUE` keeps the planner from walking the whole index of open
+/// records, which it takes for small, for each page.
+const fn open_alone(text: Text, spec: OutboxSpec) -> Text {
     match spec.processed_at_column() {
         Some(processed_at) => text
             .push(" AND (")

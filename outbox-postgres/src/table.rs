@@ -45,6 +45,10 @@ pub(crate) fn fits<R: Record>(role: ColumnRole, data_type: &str) -> Result<(), &
             matches!(form, Some(Form::Text | Form::Json | Form::Jsonb)),
             "text, json or jsonb",
         ),
+        ColumnRole::Marks => (
+            matches!(form, Some(Form::Int4 | Form::Int8)),
+            "integer or bigint",
+        ),
         ColumnRole::ProcessedAt => (data_type == "timestamptz", "timestamptz"),
     };
     if fits { Ok(()) } else { Err(expected) }

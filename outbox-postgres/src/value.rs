@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug, Formatter};
 
 use bytes::BufMut;
-use outbox_core::Record;
+use outbox_core::{Consumer, Record};
 
 use crate::ColumnError;
 use crate::id::{self, Key};
@@ -92,6 +92,19 @@ pub(crate) enum Value<'a, R: Record> {
     Headers(&'a str),
     Key(&'a Key),
     Ids(&'a [R::Id]),
+    Marks(i64),
+}
+
+/// What a mark of the records `of` binds.
+pub(crate) fn marking<R: Record>(of: Value<'_, R>, consumer: Consumer) -> Vec<Value<'_, R>> {
+    match R::SPEC.marks_column() {
+        Some(_) => vec![
+            of,
+            Value::Marks(consumer.mark()),
+            Value::Marks(consumer.all()),
+        ],
+        None => vec![of],
+    }
 }
 
 impl<R: Record> Value<'_, R> {
@@ -104,6 +117,20 @@ impl<R: Record> Value<'_, R> {
         match (self, ty.form(false)) {
             (Self::Key(key), _) => key.write(out),
             (Self::Ids(ids), _) => write_array(&id::keys::<R>(ty, ids)?, ty.oid, out),
+            (Self::Marks(marks), form) => {
+                let needs = || {
+                    ty.error(
+                        R::SPEC.marks_column().unwrap_or_default(),
+                        "and marks need integer or bigint",
+                    )
+                };
+                let marks = match form {
+                    Some(Form::Int4) => i32::try_from(*marks).ok().map(Key::Int4),
+                    Some(Form::Int8) => Some(Key::Int8(*marks)),
+                    _ => None,
+                };
+                marks.ok_or_else(needs)?.write(out);
+            }
             (Self::Name(name), Some(Form::Text)) => out.put_slice(name.as_bytes()),
             (Self::Payload(payload), Some(Form::Bytes)) => out.put_slice(payload),
             (Self::Headers(text), Some(Form::Text | Form::Json)) => out.put_slice(text.as_bytes()),
@@ -139,6 +166,7 @@ impl<R: Record> Debug for Value<'_, R> {
             Self::Headers(_) => "Headers",
             Self::Key(_) => "Key",
             Self::Ids(_) => "Ids",
+            Self::Marks(_) => "Marks",
         })
     }
 }

@@ -74,11 +74,17 @@ impl<R: Record> Sql<R> {
     /// `?1` name, `?2` payload, `?3` headers where the table has them. Returns the id.
     pub(crate) const INSERT: &'static str = const { &insert(R::SPEC) }.as_str();
 
-    /// `?1` id. Returns the name, and whether the record is processed.
+    /// `?1` id. Returns the name, whether the record is processed, and its marks.
     pub(crate) const FETCH: &'static str = const { &fetch(R::SPEC) }.as_str();
 
-    /// `?1` id.
+    /// A page of ids. Returns the id, and what [`FETCH`](Self::FETCH) does.
+    pub(crate) const FETCH_BATCH: &'static str = const { &fetch_batch(R::SPEC) }.as_str();
+
+    /// The consumer's mark and all marks, where the table has them, then the id.
     pub(crate) const MARK: &'static str = const { &mark(R::SPEC) }.as_str();
+
+    /// As [`MARK`](Self::MARK), then a page of ids.
+    pub(crate) const MARK_BATCH: &'static str = const { &mark_batch(R::SPEC) }.as_str();
 
     /// `?1` name. Returns the ids, ascending.
     pub(crate) const OPEN_IDS: &'static str = const { &open_ids(R::SPEC) }.as_str();
@@ -135,36 +141,62 @@ const fn insert(spec: OutboxSpec) -> Text {
 }
 
 const fn fetch(spec: OutboxSpec) -> Text {
-    let text = Text::new()
-        .push("SELECT ")
-        .quoted(spec.name_column())
-        .push(", ");
-    let text = match spec.processed_at_column() {
-        Some(processed_at) => text.quoted(processed_at).push(" IS NOT NULL FROM "),
-        None => text.push("FALSE FROM "),
-    };
-    from(text, spec)
+    state(Text::new().push("SELECT "), spec)
         .push(" WHERE ")
         .quoted(spec.id_column())
         .push(" = ?1")
 }
 
+const fn fetch_batch(spec: OutboxSpec) -> Text {
+    let text = Text::new()
+        .push("SELECT ")
+        .quoted(spec.id_column())
+        .push(", ");
+    in_page(state(text, spec).push(" WHERE "), spec)
+}
+
+/// What a fetch reads of a record.
+const fn state(text: Text, spec: OutboxSpec) -> Text {
+    let text = text.quoted(spec.name_column()).push(", ");
+    let text = match spec.processed_at_column() {
+        Some(processed_at) => text.quoted(processed_at).push(" IS NOT NULL"),
+        None => text.push("FALSE"),
+    };
+    let text = match spec.marks_column() {
+        Some(marks) => text.push(", COALESCE(").quoted(marks).push(", 0) FROM "),
+        None => text.push(", 0 FROM "),
+    };
+    from(text, spec)
+}
+
 const fn mark(spec: OutboxSpec) -> Text {
-    match spec.processed_at_column() {
-        Some(processed_at) => and_open(
-            from(Text::new().push("UPDATE "), spec)
-                .push(" SET ")
-                .quoted(processed_at)
-                .push(" = CURRENT_TIMESTAMP WHERE ")
-                .quoted(spec.id_column())
-                .push(" = ?1"),
-            spec,
-        ),
-        None => from(Text::new().push("DELETE FROM "), spec)
-            .push(" WHERE ")
-            .quoted(spec.id_column())
-            .push(" = ?1"),
-    }
+    let text = marking(spec).quoted(spec.id_column()).push(" = ?");
+    and_open(text, spec)
+}
+
+const fn mark_batch(spec: OutboxSpec) -> Text {
+    open_alone(in_page(marking(spec), spec), spec)
+}
+
+/// A mark, up to the records that it is for.
+const fn marking(spec: OutboxSpec) -> Text {
+    let Some(processed_at) = spec.processed_at_column() else {
+        return from(Text::new().push("DELETE FROM "), spec).push(" WHERE ");
+    };
+    let text = from(Text::new().push("UPDATE "), spec).push(" SET ");
+    let text = match spec.marks_column() {
+        Some(marks) => text
+            .quoted(marks)
+            .push(" = COALESCE(")
+            .quoted(marks)
+            .push(", 0) | ?1, ")
+            .quoted(processed_at)
+            .push(" = CASE WHEN (COALESCE(")
+            .quoted(marks)
+            .push(", 0) | ?1) & ?2 = ?2 THEN CURRENT_TIMESTAMP END"),
+        None => text.quoted(processed_at).push(" = CURRENT_TIMESTAMP"),
+    };
+    text.push(" WHERE ")
 }
 
 const fn open_ids(spec: OutboxSpec) -> Text {
@@ -217,22 +249,30 @@ const fn from(text: Text, spec: OutboxSpec) -> Text {
     text.quoted(spec.table())
 }
 
-/// The open ones of a page of ids, a parameter each. Those that are not bound are `NULL`, which no
-/// id equals. A range of ids would also read what was written since, where ids are not ascending.
-/// The plus keeps the planner from walking the index of open records for each page.
+/// The open ones of a page of ids.
 const fn of_page(text: Text, spec: OutboxSpec) -> Text {
-    let mut text = from(text.push(" FROM "), spec)
-        .push(" WHERE ")
-        .quoted(spec.id_column())
-        .push(" IN (?");
+    let text = from(text.push(" FROM "), spec).push(" WHERE ");
+    open_alone(in_page(text, spec), spec)
+}
+
+/// A page of ids, a parameter each. Those that are not bound are `NULL`, which no id equals. A range
+/// of ids would also read what was written since, where ids are not ascending.
+const fn in_page(text: Text, spec: OutboxSpec) -> Text {
+    let mut text = text.quoted(spec.id_column()).push(" IN (?");
     let mut parameter = 1;
     while parameter < PAGE_ROWS {
         text = text.push(",?");
         parameter += 1;
     }
+    text.push(")")
+}
+
+/// Of a page, the open ones. The plus keeps the planner from walking the index of open records for
+/// each page.
+const fn open_alone(text: Text, spec: OutboxSpec) -> Text {
     match spec.processed_at_column() {
-        Some(processed_at) => text.push(") AND +").quoted(processed_at).push(" IS NULL"),
-        None => text.push(")"),
+        Some(processed_at) => text.push(" AND +").quoted(processed_at).push(" IS NULL"),
+        None => text,
     }
 }
 
@@ -282,7 +322,9 @@ mod tests {
         for text in [
             S::<R>::INSERT,
             S::<R>::FETCH,
+            S::<R>::FETCH_BATCH,
             S::<R>::MARK,
+            S::<R>::MARK_BATCH,
             S::<R>::OPEN_IDS,
             S::<R>::OPEN_SIZES,
             S::<R>::OPEN_RECORDS,
@@ -331,7 +373,7 @@ mod tests {
         }
         assert_eq!(
             Sql::<Odd>::FETCH,
-            r#"SELECT "name", FALSE FROM "main"."my ""table""" WHERE "select" = ?1"#
+            r#"SELECT "name", FALSE, 0 FROM "main"."my ""table""" WHERE "select" = ?1"#
         );
     }
 }

@@ -53,6 +53,7 @@ pub(crate) fn fits(role: ColumnRole, declared: &str, id: &str) -> Result<(), &'s
         ColumnRole::Payload => expect(affinity == "BLOB" || affinity == "TEXT", "BLOB"),
         // A declared type such as JSON or TIMESTAMP keeps a text as it is.
         ColumnRole::Headers => expect(affinity == "TEXT" || affinity == "NUMERIC", "TEXT"),
+        ColumnRole::Marks => expect(affinity == "INTEGER", "INTEGER"),
         ColumnRole::ProcessedAt => expect(
             affinity == "TEXT" || affinity == "NUMERIC",
             "TEXT, since it takes CURRENT_TIMESTAMP",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use outbox_core::{
-    Backend, ColumnRole, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored,
+    Backend, ColumnRole, Consumer, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored,
     StoredMessage, TableDescription, encode_headers,
 };
 use ruststream::OutgoingMessage;
@@ -25,7 +25,7 @@ use crate::ColumnError;
 use crate::id::{self, Key};
 use crate::sql::{self, Sql};
 use crate::table;
-use crate::value::{self, ColumnType, Form, Value};
+use crate::value::{self, ColumnType, Form, Value, marking};
 
 /// Postgres through sqlx: the service's pool is a [`sqlx::PgPool`], and its own statements get a
 /// [`sqlx::PgConnection`].
@@ -96,21 +96,40 @@ impl<R: Record> Statements<R> for Postgres {
             return Ok(None);
         };
         let fetch = bind(&fetch, &[Value::<R>::Key(&key)])?;
-        let stored = |row: PgRow| {
-            Ok(Stored {
-                name: row.try_get(0)?,
-                processed: row.try_get(1)?,
-            })
-        };
-        fetch.fetch_optional(conn).await?.map(stored).transpose()
+        let row = fetch.fetch_optional(conn).await?;
+        row.map(|row| stored(&row, 0)).transpose()
     }
 
-    async fn mark(conn: &mut PgConnection, id: &R::Id) -> sqlx::Result<bool> {
+    async fn mark(conn: &mut PgConnection, id: &R::Id, consumer: Consumer) -> sqlx::Result<bool> {
         let Some((mark, key)) = find::<R>(conn, Sql::<R>::MARK, id).await? else {
             return Ok(false);
         };
-        let mark = bind(&mark, &[Value::<R>::Key(&key)])?;
+        let mark = bind(&mark, marking::<R>(Value::Key(&key), consumer).as_slice())?;
         Ok(mark.execute(conn).await?.rows_affected() > 0)
+    }
+
+    async fn fetch_batch(
+        conn: &mut PgConnection,
+        ids: &[R::Id],
+    ) -> sqlx::Result<Vec<(R::Id, Stored)>> {
+        let fetch = prepare(conn, Sql::<R>::FETCH_BATCH).await?;
+        let rows = bind(&fetch, &[Value::<R>::Ids(ids)])?
+            .fetch_all(conn)
+            .await?;
+        let found = rows
+            .iter()
+            .map(|row| Ok((read_id::<R>(row)?, stored(row, 1)?)));
+        found.collect()
+    }
+
+    async fn mark_batch(
+        conn: &mut PgConnection,
+        ids: &[R::Id],
+        consumer: Consumer,
+    ) -> sqlx::Result<u64> {
+        let mark = prepare(conn, Sql::<R>::MARK_BATCH).await?;
+        let mark = bind(&mark, marking::<R>(Value::Ids(ids), consumer).as_slice())?;
+        Ok(mark.execute(conn).await?.rows_affected())
     }
 
     async fn open_ids(
@@ -281,6 +300,15 @@ fn column(ty: &PgTypeInfo) -> ColumnType<'_> {
 
 fn unreadable(error: ColumnError) -> sqlx::Error {
     sqlx::Error::Decode(error.into())
+}
+
+/// The state of a record, from the column `first` on.
+fn stored(row: &PgRow, first: usize) -> sqlx::Result<Stored> {
+    Ok(Stored {
+        name: row.try_get(first)?,
+        processed: row.try_get(first + 1)?,
+        marks: row.try_get(first + 2)?,
+    })
 }
 
 fn read_id<R: Record>(row: &PgRow) -> sqlx::Result<R::Id> {

@@ -7,8 +7,8 @@ use bytes::BytesMut;
 use deadpool_postgres::{ClientWrapper, Object, Pool};
 use futures_util::TryStreamExt;
 use outbox_core::{
-    Backend, BoxError, ColumnRole, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored,
-    StoredMessage, TableDescription, encode_headers,
+    Backend, BoxError, ColumnRole, Consumer, OpenIds, OpenRecord, OpenRecords, Record, Statements,
+    Stored, StoredMessage, TableDescription, encode_headers,
 };
 use ruststream::OutgoingMessage;
 use tokio_postgres::types::{FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
@@ -18,7 +18,7 @@ use crate::TokioPostgresError;
 use crate::id::{self, Key};
 use crate::sql::{self, Sql};
 use crate::table;
-use crate::value::{self, ColumnType, Value};
+use crate::value::{self, ColumnType, Value, marking};
 
 /// Postgres through tokio-postgres: the service's pool is a [`deadpool_postgres::Pool`], and its
 /// own statements get a [`deadpool_postgres::ClientWrapper`].
@@ -91,20 +91,34 @@ impl<R: Record> Statements<R> for TokioPostgres {
             return Ok(None);
         };
         let row = conn.query_opt(&fetch, &[&Value::<R>::Key(&key)]).await?;
-        let stored = |row: Row| {
-            Ok(Stored {
-                name: row.try_get(0)?,
-                processed: row.try_get(1)?,
-            })
-        };
-        row.map(stored).transpose()
+        row.map(|row| stored(&row, 0)).transpose()
     }
 
-    async fn mark(conn: &mut ClientWrapper, id: &R::Id) -> Result<bool> {
+    async fn mark(conn: &mut ClientWrapper, id: &R::Id, consumer: Consumer) -> Result<bool> {
         let Some((mark, key)) = find::<R>(conn, Sql::<R>::MARK, id).await? else {
             return Ok(false);
         };
-        Ok(conn.execute(&mark, &[&Value::<R>::Key(&key)]).await? > 0)
+        let values = marking::<R>(Value::Key(&key), consumer);
+        Ok(conn.execute_raw(&mark, values).await? > 0)
+    }
+
+    async fn fetch_batch(conn: &mut ClientWrapper, ids: &[R::Id]) -> Result<Vec<(R::Id, Stored)>> {
+        let fetch = conn.prepare_cached(Sql::<R>::FETCH_BATCH).await?;
+        let rows = conn.query(&fetch, &[&Value::<R>::Ids(ids)]).await?;
+        let found = rows
+            .iter()
+            .map(|row| Ok((read_id::<R>(row)?, stored(row, 1)?)));
+        found.collect()
+    }
+
+    async fn mark_batch(
+        conn: &mut ClientWrapper,
+        ids: &[R::Id],
+        consumer: Consumer,
+    ) -> Result<u64> {
+        let mark = conn.prepare_cached(Sql::<R>::MARK_BATCH).await?;
+        let values = marking::<R>(Value::Ids(ids), consumer);
+        Ok(conn.execute_raw(&mark, values).await?)
     }
 
     async fn open_ids(
@@ -250,6 +264,15 @@ fn column(ty: &Type) -> ColumnType<'_> {
             is_array: false,
         },
     }
+}
+
+/// The state of a record, from the column `first` on.
+fn stored(row: &Row, first: usize) -> Result<Stored> {
+    Ok(Stored {
+        name: row.try_get(first)?,
+        processed: row.try_get(first + 1)?,
+        marks: row.try_get(first + 2)?,
+    })
 }
 
 fn read_id<R: Record>(row: &Row) -> Result<R::Id> {

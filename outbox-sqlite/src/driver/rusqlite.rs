@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use deadpool_sqlite::{Object, Pool};
 use outbox_core::{
-    Backend, ColumnRole, OpenIds, OpenRecord, OpenRecords, PAGE_ROWS, Record, Statements, Stored,
-    StoredMessage, TableDescription, encode_headers,
+    Backend, ColumnRole, Consumer, OpenIds, OpenRecord, OpenRecords, PAGE_ROWS, Record, Statements,
+    Stored, StoredMessage, TableDescription, encode_headers,
 };
 use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, Value, ValueRef};
@@ -165,25 +165,39 @@ where
     async fn fetch(conn: &mut RusqliteConnection, id: &R::Id) -> Result<Option<Stored>> {
         let id = owned(id)?;
         run(conn, move |conn| {
-            let stored = |row: &Row<'_>| {
-                Ok(Stored {
-                    name: row.get(0)?,
-                    processed: row.get(1)?,
-                })
-            };
             let mut fetch = conn.prepare_cached(Sql::<R>::FETCH)?;
-            fetch.query_row([id], stored).optional()
+            fetch.query_row([id], |row| stored(row, 0)).optional()
         })
         .await
     }
 
-    async fn mark(conn: &mut RusqliteConnection, id: &R::Id) -> Result<bool> {
-        let id = owned(id)?;
+    async fn mark(conn: &mut RusqliteConnection, id: &R::Id, consumer: Consumer) -> Result<bool> {
+        let mut params = marks::<R>(consumer);
+        params.push(owned(id)?);
+        Ok(write(conn, Sql::<R>::MARK, params).await? > 0)
+    }
+
+    async fn fetch_batch(
+        conn: &mut RusqliteConnection,
+        ids: &[R::Id],
+    ) -> Result<Vec<(R::Id, Stored)>> {
+        let ids = page(ids)?;
         run(conn, move |conn| {
-            let marked = conn.prepare_cached(Sql::<R>::MARK)?.execute([id])?;
-            Ok(marked > 0)
+            let mut fetch = conn.prepare_cached(Sql::<R>::FETCH_BATCH)?;
+            let found = |row: &Row<'_>| Ok((row.get(0)?, stored(row, 1)?));
+            fetch.query_map(params_from_iter(ids), found)?.collect()
         })
         .await
+    }
+
+    async fn mark_batch(
+        conn: &mut RusqliteConnection,
+        ids: &[R::Id],
+        consumer: Consumer,
+    ) -> Result<u64> {
+        let mut params = marks::<R>(consumer);
+        params.append(&mut page(ids)?);
+        Ok(write(conn, Sql::<R>::MARK_BATCH, params).await? as u64)
     }
 
     async fn open_ids(
@@ -275,6 +289,36 @@ async fn read<T: Default + Send + 'static>(
         Ok(read)
     })
     .await
+}
+
+/// Changes rows, and returns how many.
+async fn write(
+    conn: &RusqliteConnection,
+    statement: &'static str,
+    params: Vec<Value>,
+) -> Result<usize> {
+    run(conn, move |conn| {
+        let mut write = conn.prepare_cached(statement)?;
+        write.execute(params_from_iter(params))
+    })
+    .await
+}
+
+/// What a mark binds before the ids.
+fn marks<R: Record>(consumer: Consumer) -> Vec<Value> {
+    match R::SPEC.marks_column() {
+        Some(_) => vec![consumer.mark().into(), consumer.all().into()],
+        None => Vec::new(),
+    }
+}
+
+/// The state of a record, from the column `first` on.
+fn stored(row: &Row<'_>, first: usize) -> rusqlite::Result<Stored> {
+    Ok(Stored {
+        name: row.get(first)?,
+        processed: row.get(first + 1)?,
+        marks: row.get(first + 2)?,
+    })
 }
 
 /// Reads an id that finds its row again. Of an id that is kept as text, the type may read a text

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use outbox_core::{
-    Backend, ColumnRole, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored,
+    Backend, ColumnRole, Consumer, OpenIds, OpenRecord, OpenRecords, Record, Statements, Stored,
     StoredMessage, TableDescription, Text, encode_headers,
 };
 use ruststream::OutgoingMessage;
@@ -13,7 +13,7 @@ use sqlx::error::DatabaseError;
 use sqlx::error::UnexpectedNullError;
 use sqlx::pool::PoolConnection;
 use sqlx::query::Query;
-use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqliteRow};
 use sqlx::{Decode, Encode, Row, Type, TypeInfo, ValueRef};
 
 use crate::sql::{self, Sql};
@@ -130,22 +130,41 @@ where
     }
 
     async fn fetch(conn: &mut SqliteConnection, id: &R::Id) -> sqlx::Result<Option<Stored>> {
-        let row = sqlx::query(Sql::<R>::FETCH)
-            .bind(id)
-            .fetch_optional(conn)
-            .await?;
-        let stored = |row: SqliteRow| {
-            Ok(Stored {
-                name: row.try_get(0)?,
-                processed: row.try_get(1)?,
-            })
-        };
-        row.map(stored).transpose()
+        let fetch = sqlx::query(Sql::<R>::FETCH).bind(id);
+        let row = fetch.fetch_optional(conn).await?;
+        row.map(|row| stored(&row, 0)).transpose()
     }
 
-    async fn mark(conn: &mut SqliteConnection, id: &R::Id) -> sqlx::Result<bool> {
-        let marked = sqlx::query(Sql::<R>::MARK).bind(id).execute(conn).await?;
-        Ok(marked.rows_affected() > 0)
+    async fn mark(
+        conn: &mut SqliteConnection,
+        id: &R::Id,
+        consumer: Consumer,
+    ) -> sqlx::Result<bool> {
+        let mark = marking::<R>(Sql::<R>::MARK, consumer).bind(id);
+        Ok(mark.execute(conn).await?.rows_affected() > 0)
+    }
+
+    async fn fetch_batch(
+        conn: &mut SqliteConnection,
+        ids: &[R::Id],
+    ) -> sqlx::Result<Vec<(R::Id, Stored)>> {
+        let mut found = Vec::with_capacity(ids.len());
+        let query = sqlx::query(Sql::<R>::FETCH_BATCH);
+        let mut rows = ids.iter().fold(query, Query::bind).fetch(conn);
+        while let Some(row) = rows.try_next().await? {
+            found.push((row.try_get(0)?, stored(&row, 1)?));
+        }
+        Ok(found)
+    }
+
+    async fn mark_batch(
+        conn: &mut SqliteConnection,
+        ids: &[R::Id],
+        consumer: Consumer,
+    ) -> sqlx::Result<u64> {
+        let mark = marking::<R>(Sql::<R>::MARK_BATCH, consumer);
+        let mark = ids.iter().fold(mark, Query::bind);
+        Ok(mark.execute(conn).await?.rows_affected())
     }
 
     async fn open_ids(
@@ -202,6 +221,27 @@ where
     fn fits(role: ColumnRole, data_type: &str) -> Result<(), &'static str> {
         table::fits(role, data_type, R::Id::type_info().name())
     }
+}
+
+/// A mark, with what it binds before the ids.
+fn marking<'q, R: Record>(
+    text: &'static str,
+    consumer: Consumer,
+) -> Query<'q, sqlx::Sqlite, SqliteArguments> {
+    let mark = sqlx::query(text);
+    match R::SPEC.marks_column() {
+        Some(_) => mark.bind(consumer.mark()).bind(consumer.all()),
+        None => mark,
+    }
+}
+
+/// The state of a record, from the column `first` on.
+fn stored(row: &SqliteRow, first: usize) -> sqlx::Result<Stored> {
+    Ok(Stored {
+        name: row.try_get(first)?,
+        processed: row.try_get(first + 1)?,
+        marks: row.try_get(first + 2)?,
+    })
 }
 
 /// Reads an id that finds its row again. Of an id that is kept as text, an uppercase UUID say, the
