@@ -94,6 +94,12 @@ impl Consumers {
         mark.map(|mark| Consumer { mark, all })
     }
 
+    /// The consumers whose bits are not among `marks`.
+    pub(crate) fn beside(&self, marks: i64) -> Vec<&'static str> {
+        let beside = self.0.iter().filter(|of| marks & (1 << of.bit) == 0);
+        beside.map(|of| of.handler).collect()
+    }
+
     /// The first two of the consumers that a mounted handler of this type would be.
     pub(crate) fn ambiguous(&self, handler: &str) -> Option<(&'static str, &'static str)> {
         let mut found = self.0.iter().map(|declared| declared.handler);

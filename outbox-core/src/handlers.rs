@@ -2,7 +2,7 @@
 
 use std::any::{TypeId, type_name};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 use crate::consumers::{Consumer, Consumers};
 use crate::{Stored, TARGET};
@@ -75,6 +75,8 @@ pub(crate) struct Handlers {
     first: OnceLock<Mount>,
     several: AtomicBool,
     undeclared: AtomicBool,
+    /// The marks of the declared consumers that are mounted, or had a message.
+    seen: AtomicI64,
 }
 
 impl Handlers {
@@ -84,7 +86,7 @@ impl Handlers {
             self.meet_undeclared(name, mount);
             return Part::Marks(Consumer::SOLE);
         }
-        if let Some(consumer) = consumers.of(mount.handler) {
+        if let Some(consumer) = self.see(consumers, mount) {
             return Part::Marks(consumer);
         }
         if !self.undeclared.swap(true, Ordering::AcqRel) {
@@ -98,6 +100,18 @@ impl Handlers {
             );
         }
         Part::Nothing
+    }
+
+    /// A handler is mounted, for this name or for another one.
+    pub(crate) fn see(&self, consumers: &Consumers, mount: Mount) -> Option<Consumer> {
+        let consumer = consumers.of(mount.handler)?;
+        self.seen.fetch_or(consumer.mark(), Ordering::Relaxed);
+        Some(consumer)
+    }
+
+    /// The declared consumers that were not seen yet.
+    pub(crate) fn missing(&self, consumers: &Consumers) -> Vec<&'static str> {
+        consumers.beside(self.seen.load(Ordering::Relaxed))
     }
 
     /// Where there are several, the record closes with the first of them, and says nothing about

@@ -38,6 +38,8 @@ mod publisher;
 
 mod pace;
 
+mod coverage;
+
 mod republish;
 
 mod check;

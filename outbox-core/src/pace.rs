@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::timeout;
+
+use crate::registry::Registered;
 
 /// The records of one name that a start has sent and no handler of this process has taken up.
 ///
@@ -19,12 +21,6 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Begins to count. The count ends, and is forgotten, when the guard is dropped.
-    pub(crate) fn begin(&self) -> Pacing<'_> {
-        self.active.store(true, Ordering::Release);
-        Pacing(self)
-    }
-
     /// A message with the record's id arrived at this process's own layer.
     pub(crate) fn take(&self, id: &str) {
         if self.active.load(Ordering::Acquire) && self.ahead().remove(id) {
@@ -37,37 +33,55 @@ impl Pace {
     }
 }
 
-/// A start that sends the records of one name.
+/// A start that sends the records of one name. The count ends, and is forgotten, with it.
 #[derive(Debug)]
-pub(crate) struct Pacing<'a>(&'a Pace);
+pub(crate) struct Pacing(Arc<Registered>);
 
-impl Pacing<'_> {
-    /// Waits until fewer than `window` records are ahead. `false`: none was taken up for
-    /// `patience`, so a new window begins.
-    pub(crate) async fn room(&self, window: usize, patience: Duration) -> bool {
-        while self.0.ahead().len() >= window {
-            if timeout(patience, self.0.taken.notified()).await.is_err() {
-                self.0.ahead().clear();
-                return false;
+impl Pacing {
+    /// Begins to count.
+    pub(crate) fn begin(registered: Arc<Registered>) -> Self {
+        registered.pace.active.store(true, Ordering::Release);
+        Self(registered)
+    }
+
+    pub(crate) fn registered(&self) -> &Registered {
+        &self.0
+    }
+
+    /// Waits until fewer than `window` records are ahead.
+    ///
+    /// # Errors
+    ///
+    /// How many are, where none was taken up for `patience`. They are forgotten: a new window
+    /// begins.
+    pub(crate) async fn room(&self, window: usize, patience: Duration) -> Result<(), usize> {
+        let pace = &self.0.pace;
+        loop {
+            let ahead = pace.ahead().len();
+            if ahead < window {
+                return Ok(());
+            }
+            if timeout(patience, pace.taken.notified()).await.is_err() {
+                pace.ahead().clear();
+                return Err(ahead);
             }
         }
-        true
     }
 
     /// The record is about to be sent.
     pub(crate) fn send(&self, id: &str) {
-        self.0.ahead().insert(id.to_owned());
+        self.0.pace.ahead().insert(id.to_owned());
     }
 
     /// The record was not sent.
     pub(crate) fn not_sent(&self, id: &str) {
-        self.0.ahead().remove(id);
+        self.0.pace.ahead().remove(id);
     }
 }
 
-impl Drop for Pacing<'_> {
+impl Drop for Pacing {
     fn drop(&mut self) {
-        self.0.active.store(false, Ordering::Release);
-        self.0.ahead().clear();
+        self.0.pace.active.store(false, Ordering::Release);
+        self.0.pace.ahead().clear();
     }
 }

@@ -262,8 +262,15 @@ impl Registered {
         self.arriving().any(|name| name.handlers.met_beside(mount))
     }
 
-    /// Panics where a handler would be two consumers of the name.
-    pub(crate) fn assert_one_consumer(&self, mount: Mount) {
+    /// The declared consumers of the name that no handler of this process was yet.
+    pub(crate) fn missing_consumers(&self) -> Vec<&'static str> {
+        self.handlers.missing(&self.consumers)
+    }
+
+    /// A handler is mounted, for this name or for another one. Panics where it would be two
+    /// consumers of the name.
+    pub(crate) fn mount(&self, mount: Mount) {
+        self.handlers.see(&self.consumers, mount);
         if let Some((first, second)) = self.consumers.ambiguous(mount.handler) {
             panic!(
                 "the handler `{}` names two consumers of `{}`, `{first}` and `{second}`: mount \

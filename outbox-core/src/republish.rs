@@ -3,12 +3,14 @@
 use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ruststream::{HeaderMap, OutgoingMessage, Publisher, Str};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::connection::{Database, Failure, NO_ANSWER, read};
+use crate::coverage::Window;
 use crate::error::{Chain, OutboxError, RepublishFailure, RepublishReport};
 use crate::header::decode_headers;
 use crate::pace::Pacing;
@@ -124,7 +126,7 @@ impl<B: Backend, P: Publisher> Start<'_, B, P> {
     }
 
     /// Sends one record, waiting first until there is room in the window.
-    async fn send(&mut self, name: &str, id: &str, message: &StoredMessage, pacing: &Pacing<'_>) {
+    async fn send(&mut self, name: &str, id: &str, message: &StoredMessage, pacing: &Pacing) {
         let headers = match self.headers(id, message) {
             Ok(headers) => headers,
             Err(error) => {
@@ -198,7 +200,7 @@ impl<B: Backend> Visit<B> for Snapshot<'_, B> {
 /// Sends the open records of one name.
 struct Resend<'s, 'a, B: Backend, P> {
     start: &'s mut Start<'a, B, P>,
-    registered: &'s Registered,
+    registered: &'s Arc<Registered>,
     open: Open<B>,
 }
 
@@ -235,7 +237,7 @@ impl<B: Backend, P: Publisher> Visit<B> for Resend<'_, '_, B, P> {
 
 struct Sending<'s, 'a, B: Backend, P> {
     start: &'s mut Start<'a, B, P>,
-    registered: &'s Registered,
+    registered: &'s Arc<Registered>,
 }
 
 impl<B: Backend, P: Publisher> Sending<'_, '_, B, P> {
@@ -259,11 +261,7 @@ impl<B: Backend, P: Publisher> Sending<'_, '_, B, P> {
             open = open.ids.len(),
             "sending again the records that are open at the start",
         );
-        let window = Window {
-            pacing: self.registered.pace.begin(),
-            settings,
-            name,
-        };
+        let mut window = Window::open(Arc::clone(self.registered), settings);
         let mut progress = Progress::of(open.ids.len());
         for ids in open.ids.chunks(PAGE_ROWS) {
             let sizes = read!(database, settings, NO_ANSWER, |conn| B::open_sizes(
@@ -276,8 +274,8 @@ impl<B: Backend, P: Publisher> Sending<'_, '_, B, P> {
                 ))
                 .await?;
                 for record in records {
-                    window.wait_for_room(&mut progress).await;
-                    self.resend(record, &window.pacing).await;
+                    window.wait_for_room().await;
+                    self.resend(record, window.pacing()).await;
                     if self.start.report.given_up {
                         return Ok(());
                     }
@@ -285,13 +283,14 @@ impl<B: Backend, P: Publisher> Sending<'_, '_, B, P> {
             }
             progress.log(name, ids.len());
         }
+        window.close();
         Ok(())
     }
 
     async fn resend<Id: Display, E: StdError + 'static>(
         &mut self,
         record: OpenRecord<Id, E>,
-        pacing: &Pacing<'_>,
+        pacing: &Pacing,
     ) {
         let name = self.registered.name();
         let id = record.id.to_string();
@@ -324,48 +323,15 @@ fn pages<Id>(sizes: Vec<(Id, u64)>) -> Vec<Vec<Id>> {
     pages
 }
 
-/// How far the start runs ahead of the handlers of one name.
-struct Window<'a> {
-    pacing: Pacing<'a>,
-    settings: &'a Settings,
-    name: &'a str,
-}
-
-impl Window<'_> {
-    async fn wait_for_room(&self, progress: &mut Progress) {
-        let (window, patience) = (
-            self.settings.republish_window,
-            self.settings.republish_patience,
-        );
-        if !self.pacing.room(window, patience).await && !progress.elsewhere {
-            progress.elsewhere = true;
-            tracing::warn!(
-                target: TARGET,
-                name = self.name,
-                window,
-                ?patience,
-                "none of the records that the start sent was taken up in this process: the receiver \
-                 is elsewhere, or the outbox's `layer` was not added; the start goes on in windows \
-                 with that pause between them",
-            );
-        }
-    }
-}
-
 /// What the log was told of one name.
 struct Progress {
     open: usize,
     read: usize,
-    elsewhere: bool,
 }
 
 impl Progress {
     fn of(open: usize) -> Self {
-        Self {
-            open,
-            read: 0,
-            elsewhere: false,
-        }
+        Self { open, read: 0 }
     }
 
     fn log(&mut self, name: &str, read: usize) {

@@ -12,6 +12,11 @@ mod delete {
     outbox_core::conformance!(MemoryStand<i64, true>);
 }
 
+mod consumers {
+    use super::*;
+    outbox_core::conformance_consumers!(MemoryStand<i64, false, true>);
+}
+
 mod ids {
     use super::*;
 

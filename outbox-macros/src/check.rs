@@ -115,6 +115,15 @@ fn columns(input: &DeriveInput, record: &mut Record, refusals: &mut Refusals) {
         }
         record.columns.push(column);
     }
+    if let (Some(marks), None) = (record.column(Role::Marks), record.column(Role::ProcessedAt)) {
+        let message = format!(
+            "`{}` has `marks` and no `processed_at`: the last consumer writes it, so put \
+             `#[field(processed_at)]` on the field that holds {}",
+            input.ident,
+            Role::ProcessedAt.meaning(),
+        );
+        refusals.missing(marks.field.span(), message);
+    }
     for role in Role::ALL.into_iter().filter(|role| role.required()) {
         if record.column(role).is_none() {
             let message = format!(

@@ -50,8 +50,10 @@ fn described(record: &Record, root: &TokenStream) -> TokenStream {
     let schema = record.schema.iter();
     let headers = record.column(Role::Headers).map(|column| &column.name);
     let processed_at = record.column(Role::ProcessedAt).map(|column| &column.name);
+    let marks = record.column(Role::Marks).map(|column| &column.name);
     let headers = headers.iter();
     let processed_at = processed_at.iter();
+    let marks = marks.iter();
     quote! {
         #[automatically_derived]
         impl #impl_generics #root::Record for #ident #ty_generics #where_clause {
@@ -62,6 +64,7 @@ fn described(record: &Record, root: &TokenStream) -> TokenStream {
                     #(.schema(#schema))*
                     #(.headers(#headers))*
                     #(.processed_at(#processed_at))*
+                    #(.marks(#marks))*
             };
         }
     }

@@ -86,15 +86,17 @@ pub(crate) enum Role {
     Payload,
     Headers,
     ProcessedAt,
+    Marks,
 }
 
 impl Role {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Id,
         Self::Name,
         Self::Payload,
         Self::Headers,
         Self::ProcessedAt,
+        Self::Marks,
     ];
 
     /// As `#[field(..)]` spells it.
@@ -105,6 +107,7 @@ impl Role {
             Self::Payload => "payload",
             Self::Headers => "headers",
             Self::ProcessedAt => "processed_at",
+            Self::Marks => "marks",
         }
     }
 
@@ -116,6 +119,7 @@ impl Role {
             Self::Payload => "the bytes of the message",
             Self::Headers => "the headers of the message",
             Self::ProcessedAt => "the time at which the message was processed",
+            Self::Marks => "the marks of the name's consumers",
         }
     }
 

@@ -20,6 +20,11 @@ macro_rules! passes {
             outbox_core::conformance!(PostgresStand<$driver, i64, true>);
         }
 
+        mod consumers {
+            use super::*;
+            outbox_core::conformance_consumers!(PostgresStand<$driver, i64, false, true>);
+        }
+
         mod uuid {
             use super::*;
             outbox_core::conformance_ids!(PostgresStand<$driver, ::uuid::Uuid>);

@@ -16,6 +16,11 @@ macro_rules! passes {
             outbox_core::conformance!(SqliteStand<$driver, i64, true>);
         }
 
+        mod consumers {
+            use super::*;
+            outbox_core::conformance_consumers!(SqliteStand<$driver, i64, false, true>);
+        }
+
         mod uuid {
             use super::*;
             outbox_core::conformance_ids!(SqliteStand<$driver, ::uuid::Uuid>);

@@ -85,6 +85,24 @@ macro_rules! conformance {
             pace::a_receiver_elsewhere_is_sent_all_in_windows,
             pace::a_start_holds_no_connection_while_it_sends,
             pace::a_record_that_was_not_sent_takes_no_room,
+            deliveries::a_subscription_of_another_name_marks_what_it_handled,
+            deliveries::nothing_is_recorded_under_the_name_of_a_subscription,
+            deliveries::a_record_that_the_subscription_does_not_deliver_is_left_alone,
+            deliveries::a_pattern_and_its_name_hide_nothing_from_each_other,
+            deliveries::what_a_pattern_takes_up_makes_room_at_the_start,
+            deliveries::a_retry_copy_of_a_pattern_keeps_its_record,
+            deliveries::mistakes_in_the_deliveries_are_refused,
+            batches::a_batch_handler_settles_each_record_by_its_outcome,
+            batches::a_large_batch_is_taken_and_settled,
+            batches::elements_without_a_record_run_untracked,
+            batches::a_batch_that_cannot_be_read_comes_back,
+            batches::the_retry_copy_of_an_element_keeps_its_record,
+            batches::a_batch_that_is_not_settled_leaves_its_records_open,
+            batches::a_batch_handler_is_one_of_several,
+            batches::a_failed_mark_of_a_batch_is_loud,
+            batches::somebodys_open_transaction_swallows_no_element,
+            coverage::open_records_that_nobody_takes_up_are_named_once,
+            coverage::open_records_that_are_taken_up_are_not_named,
         }
         $crate::conformance! { off $stand;
             switch::switch_off_nothing_is_recorded_marked_or_sent_again,
@@ -112,6 +130,24 @@ macro_rules! conformance_ids {
             ids::an_id_finds_its_record_and_closes_it,
             ids::an_open_record_is_sent_again_by_its_id,
             ids::more_records_than_a_page_holds_are_sent_again,
+        }
+    };
+}
+
+/// Writes the tests of declared consumers for a [`Stand`](crate::conformance::Stand) whose records
+/// have marks.
+#[macro_export]
+macro_rules! conformance_consumers {
+    ($stand:ty) => {
+        $crate::conformance! { on $stand;
+            consumers::a_record_closes_with_the_last_of_its_consumers,
+            consumers::consumers_that_mark_at_once_lose_no_mark,
+            consumers::a_removed_consumer_keeps_no_record_open,
+            consumers::a_consumer_that_is_declared_later_gets_what_is_under_way,
+            consumers::an_undeclared_handler_marks_nothing,
+            consumers::a_batch_handler_is_a_consumer,
+            consumers::a_consumer_that_is_not_mounted_is_named_at_the_start,
+            consumers::mistakes_in_the_consumers_are_refused,
         }
     };
 }

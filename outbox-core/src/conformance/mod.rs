@@ -9,6 +9,7 @@
     reason = "these are tests: a panic is their report"
 )]
 
+mod fan;
 mod list;
 mod logs;
 mod memory;
@@ -18,10 +19,14 @@ mod sink;
 mod stand;
 mod watch;
 
+pub mod batches;
 pub mod check;
 pub mod connections;
+pub mod consumers;
+pub mod coverage;
 pub mod custom;
 pub mod deliver;
+pub mod deliveries;
 pub mod ids;
 pub mod pace;
 pub mod publish;

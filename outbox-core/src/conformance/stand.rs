@@ -85,12 +85,14 @@ pub async fn assert_closed<S: Stand>(stand: &S, written: usize) {
     assert_eq!(rows.len(), left, "{rows:?}");
 }
 
-/// The record of a stand: a table `outbox` of the columns `id`, `name`, `payload`, `headers` and,
-/// unless `DELETES`, `processed_at`.
+/// The record of a stand: a table `outbox` of the columns `id`, `name`, `payload`, `headers`,
+/// unless `DELETES`, `processed_at`, and with `MARKS`, `marks`.
 #[derive(Debug)]
-pub struct StandRecord<Id = i64, const DELETES: bool = false>(PhantomData<Id>);
+pub struct StandRecord<Id = i64, const DELETES: bool = false, const MARKS: bool = false>(
+    PhantomData<Id>,
+);
 
-impl<Id, const DELETES: bool> Record for StandRecord<Id, DELETES>
+impl<Id, const DELETES: bool, const MARKS: bool> Record for StandRecord<Id, DELETES, MARKS>
 where
     Id: std::fmt::Display + std::str::FromStr + Send + Sync + 'static,
 {
@@ -98,15 +100,16 @@ where
 
     const SPEC: OutboxSpec = {
         let spec = OutboxSpec::new("outbox", "id", "name", "payload").headers("headers");
-        if DELETES {
-            spec
-        } else {
-            spec.processed_at("processed_at")
+        match (DELETES, MARKS) {
+            (true, _) => spec,
+            (false, false) => spec.processed_at("processed_at"),
+            (false, true) => spec.processed_at("processed_at").marks("marks"),
         }
     };
 }
 
-impl<B: Statements<Self>, Id, const DELETES: bool> Publish<B> for StandRecord<Id, DELETES>
+impl<B: Statements<Self>, Id, const DELETES: bool, const MARKS: bool> Publish<B>
+    for StandRecord<Id, DELETES, MARKS>
 where
     Self: Record,
 {
@@ -118,24 +121,26 @@ where
     }
 }
 
-impl<B: Statements<Self>, Id, const DELETES: bool> Mark<B> for StandRecord<Id, DELETES> where
-    Self: Record
+impl<B: Statements<Self>, Id, const DELETES: bool, const MARKS: bool> Mark<B>
+    for StandRecord<Id, DELETES, MARKS>
+where
+    Self: Record,
 {
 }
 
 /// The reference backend's stand.
 #[derive(Debug)]
-pub struct MemoryStand<Id = i64, const DELETES: bool = false> {
+pub struct MemoryStand<Id = i64, const DELETES: bool = false, const MARKS: bool = false> {
     pool: MemoryPool,
     id: PhantomData<fn() -> Id>,
 }
 
-impl<Id, const DELETES: bool> Stand for MemoryStand<Id, DELETES>
+impl<Id, const DELETES: bool, const MARKS: bool> Stand for MemoryStand<Id, DELETES, MARKS>
 where
     Id: std::fmt::Display + std::str::FromStr + Send + Sync + 'static,
 {
     type Backend = Memory;
-    type Record = StandRecord<Id, DELETES>;
+    type Record = StandRecord<Id, DELETES, MARKS>;
     type Lock = super::MemoryAcquired;
 
     async fn open() -> Self {

@@ -33,7 +33,7 @@ impl<H, B: Backend, L: Names> Layer<H> for OutboxLayer<B, L> {
         let mut names = Vec::new();
         self.outbox.names.all(&mut names);
         for name in names {
-            name.assert_one_consumer(mount);
+            name.mount(mount);
         }
         OutboxHandler {
             inner,

@@ -49,12 +49,12 @@ impl StandId for String {
 }
 
 /// The database of one test, for a driver under test.
-pub struct PostgresStand<D, Id = i64, const DELETES: bool = false> {
+pub struct PostgresStand<D, Id = i64, const DELETES: bool = false, const MARKS: bool = false> {
     database: Database,
     types: PhantomData<fn() -> (D, Id)>,
 }
 
-impl<D, Id, const DELETES: bool> PostgresStand<D, Id, DELETES> {
+impl<D, Id, const DELETES: bool, const MARKS: bool> PostgresStand<D, Id, DELETES, MARKS> {
     /// A database with tables of the test's own.
     pub async fn with(tables: &str) -> Self {
         let stand = Self {
@@ -101,17 +101,21 @@ pub fn table(id: &str, deletes: bool) -> String {
     )
 }
 
-impl<D, Id, const DELETES: bool> Stand for PostgresStand<D, Id, DELETES>
+impl<D, Id, const DELETES: bool, const MARKS: bool> Stand for PostgresStand<D, Id, DELETES, MARKS>
 where
-    D: Driver + Statements<StandRecord<Id, DELETES>>,
+    D: Driver + Statements<StandRecord<Id, DELETES, MARKS>>,
     Id: StandId,
 {
     type Backend = D;
-    type Record = StandRecord<Id, DELETES>;
+    type Record = StandRecord<Id, DELETES, MARKS>;
     type Lock = PgConnection;
 
     async fn open() -> Self {
-        Self::with(&table(Id::COLUMN, DELETES)).await
+        let stand = Self::with(&table(Id::COLUMN, DELETES)).await;
+        if MARKS {
+            stand.execute("ALTER TABLE outbox ADD marks integer").await;
+        }
+        stand
     }
 
     async fn pool(&self, size: u32) -> D::Pool {

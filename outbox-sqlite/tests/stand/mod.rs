@@ -63,13 +63,13 @@ impl StandId for String {
 /// It is watched through one connection that stays open. Version 3.51.1 of SQLite, which the
 /// drivers resolve to together, can lock itself up where one connection of a process to a file in
 /// WAL mode closes while another one opens.
-pub struct SqliteStand<D, Id = i64, const DELETES: bool = false> {
+pub struct SqliteStand<D, Id = i64, const DELETES: bool = false, const MARKS: bool = false> {
     folder: TempDir,
     watch: Mutex<SqliteConnection>,
     types: PhantomData<fn() -> (D, Id)>,
 }
 
-impl<D, Id, const DELETES: bool> SqliteStand<D, Id, DELETES> {
+impl<D, Id, const DELETES: bool, const MARKS: bool> SqliteStand<D, Id, DELETES, MARKS> {
     /// A pool of four connections, with the driver's defaults otherwise.
     pub fn opening(&self) -> Opening {
         Opening {
@@ -91,7 +91,7 @@ impl<D, Id, const DELETES: bool> SqliteStand<D, Id, DELETES> {
     }
 }
 
-impl<D, Id: StandId, const DELETES: bool> SqliteStand<D, Id, DELETES> {
+impl<D, Id: StandId, const DELETES: bool, const MARKS: bool> SqliteStand<D, Id, DELETES, MARKS> {
     pub async fn with_journal(journal: SqliteJournalMode) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = options(&folder)
@@ -104,6 +104,9 @@ impl<D, Id: StandId, const DELETES: bool> SqliteStand<D, Id, DELETES> {
             types: PhantomData,
         };
         stand.execute(&table::<Id>(DELETES)).await;
+        if MARKS {
+            stand.execute("ALTER TABLE outbox ADD marks INTEGER").await;
+        }
         stand
     }
 }
@@ -131,13 +134,13 @@ pub fn table<Id: StandId>(deletes: bool) -> String {
     )
 }
 
-impl<D, Id, const DELETES: bool> Stand for SqliteStand<D, Id, DELETES>
+impl<D, Id, const DELETES: bool, const MARKS: bool> Stand for SqliteStand<D, Id, DELETES, MARKS>
 where
-    D: Driver + Statements<StandRecord<Id, DELETES>>,
+    D: Driver + Statements<StandRecord<Id, DELETES, MARKS>>,
     Id: StandId,
 {
     type Backend = D;
-    type Record = StandRecord<Id, DELETES>;
+    type Record = StandRecord<Id, DELETES, MARKS>;
     type Lock = SqliteConnection;
 
     async fn open() -> Self {

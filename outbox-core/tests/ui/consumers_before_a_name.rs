@@ -1,0 +1,39 @@
+//! Consumers of nothing.
+
+use outbox_core::conformance::Memory;
+use outbox_macros::SqliteOutbox as Outbox;
+
+// What a backend crate offers as `outbox!`.
+macro_rules! outbox {
+    ($($t:tt)*) => {
+        outbox_macros::registry!([::outbox_core::private] [Memory] $($t)*)
+    };
+}
+
+#[derive(Outbox)]
+#[outbox(crate = "outbox_core", table = "outbox", publish)]
+struct PaymentOutbox {
+    #[field(id)]
+    id: i64,
+    #[field(name)]
+    name: String,
+    #[field(payload)]
+    payload: Vec<u8>,
+    #[field(processed_at)]
+    processed_at: Option<String>,
+    #[field(marks)]
+    marks: i64,
+}
+
+#[allow(non_camel_case_types)]
+struct ship;
+#[allow(non_camel_case_types)]
+struct mail;
+
+fn main() {
+    let tracking = outbox! {
+        consumers: { 0 => ship, 1 => mail },
+        "payments" => PaymentOutbox,
+    };
+    let _ = (tracking.layer(), tracking.publish_layer());
+}
