@@ -49,6 +49,24 @@ impl Text {
         self
     }
 
+    /// The text with `number` at its end, in decimal.
+    ///
+    /// # Panics
+    ///
+    /// As [`push`](Self::push).
+    #[must_use]
+    pub const fn number(mut self, number: usize) -> Self {
+        let mut power = 1;
+        while number / power >= 10 {
+            power *= 10;
+        }
+        while power > 0 {
+            self.put(b"0123456789"[number / power % 10]);
+            power /= 10;
+        }
+        self
+    }
+
     /// The text with `identifier` at its end, between two double quotes. A double quote in it is
     /// doubled, as the SQL standard has it.
     ///
@@ -91,5 +109,17 @@ impl Text {
         );
         self.bytes[self.len] = byte;
         self.len += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Text;
+
+    #[test]
+    fn a_number_is_written_in_decimal() {
+        for number in [0, 7, 10, 99, 100, 258, 90_210] {
+            assert_eq!(Text::new().number(number).as_str(), number.to_string());
+        }
     }
 }

@@ -66,6 +66,11 @@ pub const SCHEMA_DELETE: &str = include_str!("../schema_delete.sql");
 /// [deferred](outbox::Outbox::deferred) unless `pool: <expression>` gives it its pool, and uses
 /// [`outbox::DefaultDriver`] unless `driver: <type>` names another one. A name that is given twice
 /// does not compile.
+///
+/// `"payments" => PaymentOutbox, consumers: { 0 => ship, 1 => mail }` declares the handlers of a
+/// name that each get its messages: see [`outbox::Outbox::consumer`]. `deliveries: ["payments.*" =>
+/// PaymentOutbox]` names the subscriptions whose name is not the published one: see
+/// [`outbox::Outbox::deliver`].
 #[macro_export]
 macro_rules! outbox {
     ($($entries:tt)*) => {

@@ -300,7 +300,9 @@ mod tests {
         for (text, index) in [
             (Sql::<R>::INSERT, "Insert on outbox"),
             (Sql::<R>::FETCH, "outbox_pkey"),
+            (Sql::<R>::FETCH_BATCH, "outbox_pkey"),
             (Sql::<R>::MARK, "outbox_pkey"),
+            (Sql::<R>::MARK_BATCH, "outbox_pkey"),
             (Sql::<R>::OPEN_IDS, "outbox_open"),
             (Sql::<R>::OPEN_SIZES, "outbox_pkey"),
             (Sql::<R>::OPEN_RECORDS, "outbox_pkey"),
@@ -346,7 +348,7 @@ mod tests {
         }
         assert_eq!(
             Sql::<Odd>::FETCH,
-            r#"SELECT "name", FALSE FROM "main"."my ""table""" WHERE "select" = $1"#
+            r#"SELECT "name", FALSE, 0::bigint FROM "main"."my ""table""" WHERE "select" = $1"#
         );
     }
 

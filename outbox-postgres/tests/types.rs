@@ -13,7 +13,7 @@ use std::str::FromStr;
 use outbox_core::conformance::{
     Service, Sink, Stand, StandRecord, assert_closed, headers, publish, registry,
 };
-use outbox_postgres::outbox::{Mark, Outbox, OutboxSpec, Publish, Record, Statements};
+use outbox_postgres::outbox::{Consumer, Mark, Outbox, OutboxSpec, Publish, Record, Statements};
 use ruststream::{HeaderMap, OutgoingMessage};
 use stand::{Driver, PostgresStand, StandId, cases, table};
 use uuid::Uuid;
@@ -212,7 +212,8 @@ async fn an_id_that_the_column_cannot_hold_is_absent<D: Tested>() {
     let id = PaymentId(i64::MAX);
     let stored = <D as Statements<StandRecord<PaymentId>>>::fetch(&mut conn, &id).await;
     assert_eq!(stored.unwrap(), None);
-    let marked = <D as Statements<StandRecord<PaymentId>>>::mark(&mut conn, &id).await;
+    let marked =
+        <D as Statements<StandRecord<PaymentId>>>::mark(&mut conn, &id, Consumer::SOLE).await;
     assert!(!marked.unwrap());
     // Until the column has grown, under statements that were prepared before.
     let grow = "ALTER TABLE outbox ALTER id TYPE bigint;
@@ -220,7 +221,8 @@ async fn an_id_that_the_column_cannot_hold_is_absent<D: Tested>() {
     stand.execute(grow).await;
     let stored = <D as Statements<StandRecord<PaymentId>>>::fetch(&mut conn, &id).await;
     assert!(!stored.unwrap().unwrap().processed);
-    let marked = <D as Statements<StandRecord<PaymentId>>>::mark(&mut conn, &id).await;
+    let marked =
+        <D as Statements<StandRecord<PaymentId>>>::mark(&mut conn, &id, Consumer::SOLE).await;
     assert!(marked.unwrap());
 }
 
@@ -315,8 +317,16 @@ async fn a_table_in_a_schema_with_odd_names_is_quoted<D: Tested>() {
     D::begin(&mut conn, std::time::Duration::from_secs(1))
         .await
         .unwrap();
-    assert!(<D as Statements<Odd>>::mark(&mut conn, &1).await.unwrap());
-    assert!(!<D as Statements<Odd>>::mark(&mut conn, &1).await.unwrap());
+    assert!(
+        <D as Statements<Odd>>::mark(&mut conn, &1, Consumer::SOLE)
+            .await
+            .unwrap()
+    );
+    assert!(
+        !<D as Statements<Odd>>::mark(&mut conn, &1, Consumer::SOLE)
+            .await
+            .unwrap()
+    );
     D::commit(&mut conn).await.unwrap();
     let processed = <D as Statements<Odd>>::fetch(&mut conn, &1).await.unwrap();
     assert!(processed.unwrap().processed);

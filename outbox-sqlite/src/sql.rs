@@ -80,7 +80,7 @@ impl<R: Record> Sql<R> {
     /// A page of ids. Returns the id, and what [`FETCH`](Self::FETCH) does.
     pub(crate) const FETCH_BATCH: &'static str = const { &fetch_batch(R::SPEC) }.as_str();
 
-    /// The consumer's mark and all marks, where the table has them, then the id.
+    /// `?1` the consumer's mark and `?2` all marks, where the table has them, then the id.
     pub(crate) const MARK: &'static str = const { &mark(R::SPEC) }.as_str();
 
     /// As [`MARK`](Self::MARK), then a page of ids.
@@ -152,7 +152,7 @@ const fn fetch_batch(spec: OutboxSpec) -> Text {
         .push("SELECT ")
         .quoted(spec.id_column())
         .push(", ");
-    in_page(state(text, spec).push(" WHERE "), spec)
+    in_page(state(text, spec).push(" WHERE "), spec, 1)
 }
 
 /// What a fetch reads of a record.
@@ -171,11 +171,11 @@ const fn state(text: Text, spec: OutboxSpec) -> Text {
 
 const fn mark(spec: OutboxSpec) -> Text {
     let text = marking(spec).quoted(spec.id_column()).push(" = ?");
-    and_open(text, spec)
+    and_open(text.number(first_id(spec)), spec)
 }
 
 const fn mark_batch(spec: OutboxSpec) -> Text {
-    open_alone(in_page(marking(spec), spec), spec)
+    open_alone(in_page(marking(spec), spec, first_id(spec)), spec)
 }
 
 /// A mark, up to the records that it is for.
@@ -252,19 +252,28 @@ const fn from(text: Text, spec: OutboxSpec) -> Text {
 /// The open ones of a page of ids.
 const fn of_page(text: Text, spec: OutboxSpec) -> Text {
     let text = from(text.push(" FROM "), spec).push(" WHERE ");
-    open_alone(in_page(text, spec), spec)
+    open_alone(in_page(text, spec, 1), spec)
 }
 
-/// A page of ids, a parameter each. Those that are not bound are `NULL`, which no id equals. A range
-/// of ids would also read what was written since, where ids are not ascending.
-const fn in_page(text: Text, spec: OutboxSpec) -> Text {
-    let mut text = text.quoted(spec.id_column()).push(" IN (?");
-    let mut parameter = 1;
-    while parameter < PAGE_ROWS {
-        text = text.push(",?");
+/// A page of ids, a parameter each, from the number `first` on. Those that are not bound are `NULL`,
+/// which no id equals. A range of ids would also read what was written since, where ids are not
+/// ascending.
+const fn in_page(text: Text, spec: OutboxSpec, first: usize) -> Text {
+    let mut text = text.quoted(spec.id_column()).push(" IN (?").number(first);
+    let mut parameter = first + 1;
+    while parameter < first + PAGE_ROWS {
+        text = text.push(",?").number(parameter);
         parameter += 1;
     }
     text.push(")")
+}
+
+/// The number of a mark's first id.
+const fn first_id(spec: OutboxSpec) -> usize {
+    match spec.marks_column() {
+        Some(_) => 3,
+        None => 1,
+    }
 }
 
 /// Of a page, the open ones. The plus keeps the planner from walking the index of open records for
