@@ -25,15 +25,13 @@ struct PaymentOutbox {
     marks: i64,
 }
 
-#[allow(non_camel_case_types)]
-struct ship;
-#[allow(non_camel_case_types)]
-struct mail;
+struct Ship;
+struct Mail;
 
 fn main() {
     let tracking = outbox! {
         "payments" => PaymentOutbox,
-        consumers: { ship, 1 => mail },
+        consumers: { Ship, 1 => Mail },
     };
     let _ = (tracking.layer(), tracking.publish_layer());
 }

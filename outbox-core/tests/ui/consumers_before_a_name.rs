@@ -25,14 +25,12 @@ struct PaymentOutbox {
     marks: i64,
 }
 
-#[allow(non_camel_case_types)]
-struct ship;
-#[allow(non_camel_case_types)]
-struct mail;
+struct Ship;
+struct Mail;
 
 fn main() {
     let tracking = outbox! {
-        consumers: { 0 => ship, 1 => mail },
+        consumers: { 0 => Ship, 1 => Mail },
         "payments" => PaymentOutbox,
     };
     let _ = (tracking.layer(), tracking.publish_layer());

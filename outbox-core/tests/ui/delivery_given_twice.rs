@@ -25,10 +25,8 @@ struct PaymentOutbox {
     marks: i64,
 }
 
-#[allow(non_camel_case_types)]
-struct ship;
-#[allow(non_camel_case_types)]
-struct mail;
+struct Ship;
+struct Mail;
 
 fn main() {
     let tracking = outbox! {

@@ -21,15 +21,12 @@ struct PaymentOutbox {
     payload: Vec<u8>,
 }
 
-#[allow(non_camel_case_types)]
-struct ship;
-#[allow(non_camel_case_types)]
-struct mail;
+struct Ship;
 
 fn main() {
     let tracking = outbox! {
         "payments" => PaymentOutbox,
-        consumers: { 0 => ship, 1 => mail },
+        consumers: { 0 => Ship },
     };
     let _ = (tracking.layer(), tracking.publish_layer());
 }
