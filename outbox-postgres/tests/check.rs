@@ -8,23 +8,31 @@
 mod stand;
 
 use outbox_core::conformance::StandRecord;
-use outbox_postgres::outbox::{Outbox, Statements};
+use outbox_postgres::outbox::{Mark, Outbox, Publish, Statements};
 use stand::{Driver, PostgresStand, cases};
 
 cases! {
     the_shipped_tables_fit,
     everything_that_does_not_fit_is_named_at_once,
     an_index_of_every_row_does_not_find_the_open_ones,
+    the_column_of_the_marks_is_checked_where_the_record_has_one,
 }
 
 type Kept = StandRecord<i64, false>;
 type Deleted = StandRecord<i64, true>;
+type Marked = StandRecord<i64, false, true>;
 
 /// What the check says of tables that `sql` makes.
 async fn checked<D: Driver + Statements<Kept>>(sql: &str) -> Result<(), String> {
+    check::<D, Kept>(sql).await
+}
+
+async fn check<D: Driver + Statements<R>, R: Publish<D> + Mark<D>>(
+    sql: &str,
+) -> Result<(), String> {
     let stand: PostgresStand<D> = PostgresStand::with(sql).await;
     let pool = D::open(stand.opening().size(1)).await;
-    let outbox = Outbox::<D>::new(pool).register::<Kept>("payments");
+    let outbox = Outbox::<D>::new(pool).register::<R>("payments");
     outbox
         .check_tables()
         .await
@@ -59,4 +67,26 @@ async fn an_index_of_every_row_does_not_find_the_open_ones<D: Driver + Statement
     let table = outbox_postgres::SCHEMA.replace(" WHERE processed_at IS NULL", "");
     let error = checked::<D>(&table).await.unwrap_err();
     assert!(error.contains("no index finds its open records"), "{error}");
+}
+
+async fn the_column_of_the_marks_is_checked_where_the_record_has_one<D>()
+where
+    D: Driver + Statements<Marked>,
+{
+    let error = check::<D, Marked>(outbox_postgres::SCHEMA).await;
+    let error = error.unwrap_err();
+    assert!(
+        error.contains("it has no column `marks`: add it"),
+        "{error}"
+    );
+    let with = |ty: &str| {
+        format!(
+            "{}; ALTER TABLE outbox ADD marks {ty}",
+            outbox_postgres::SCHEMA
+        )
+    };
+    let error = check::<D, Marked>(&with("text")).await.unwrap_err();
+    let said = "its column `marks` is `text`, where the record needs integer or bigint";
+    assert!(error.contains(said), "{error}");
+    check::<D, Marked>(&with("bigint")).await.unwrap();
 }

@@ -8,19 +8,27 @@
 
 use outbox_core::conformance::StandRecord;
 use outbox_sqlite::Sqlite;
-use outbox_sqlite::outbox::Outbox;
+use outbox_sqlite::outbox::{Mark, Outbox, Publish, Statements};
 use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqlitePoolOptions;
 
 /// What the check says of a table that `sql` makes.
 async fn checked<const DELETES: bool>(sql: &str) -> Result<(), String> {
+    check::<StandRecord<i64, DELETES>>(sql).await
+}
+
+async fn check<R>(sql: &str) -> Result<(), String>
+where
+    R: Publish<Sqlite> + Mark<Sqlite>,
+    Sqlite: Statements<R>,
+{
     let pool = SqlitePoolOptions::new().max_connections(1);
     let pool = pool.connect("sqlite::memory:").await.unwrap();
     sqlx::raw_sql(AssertSqlSafe(sql))
         .execute(&pool)
         .await
         .unwrap();
-    let outbox = Outbox::<Sqlite>::new(pool).register::<StandRecord<i64, DELETES>>("payments");
+    let outbox = Outbox::<Sqlite>::new(pool).register::<R>("payments");
     outbox
         .check_tables()
         .await
@@ -57,4 +65,24 @@ async fn an_index_of_every_row_does_not_find_the_open_ones() {
     assert!(error.contains("no index finds its open records"), "{error}");
     let table = table.replace("(name, id)", "(name, processed_at)");
     checked::<false>(&table).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_column_of_the_marks_is_checked_where_the_record_has_one() {
+    type Marked = StandRecord<i64, false, true>;
+    let error = check::<Marked>(outbox_sqlite::SCHEMA).await.unwrap_err();
+    assert!(
+        error.contains("it has no column `marks`: add it"),
+        "{error}"
+    );
+    let with = |ty: &str| {
+        format!(
+            "{}; ALTER TABLE outbox ADD marks {ty}",
+            outbox_sqlite::SCHEMA
+        )
+    };
+    let error = check::<Marked>(&with("TEXT")).await.unwrap_err();
+    let said = "its column `marks` is `TEXT`, where the record needs INTEGER";
+    assert!(error.contains(said), "{error}");
+    check::<Marked>(&with("INTEGER")).await.unwrap();
 }
