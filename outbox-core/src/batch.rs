@@ -13,7 +13,7 @@ use crate::crash::{Point, point};
 use crate::handlers::Mount;
 use crate::outbox::Handle;
 use crate::taken::{Delivery, Settled, Taken};
-use crate::taking::{Found, Taking, unread};
+use crate::taking::{Found, Taking, log_comes_again, unread};
 use crate::{
     Backend, Consumer, Mark, Outbox, PAGE_ROWS, Publish, Record, Statements, Stored, TARGET, is_on,
 };
@@ -114,6 +114,10 @@ where
         key: Option<String>,
         records: &Result<Records, Failure<B>>,
     ) -> Element<'a> {
+        if delivery.comes_again {
+            log_comes_again(&delivery);
+            return Element::Done;
+        }
         let found = match (key, records) {
             (None, _) => Found::NotAnId(std::any::type_name::<R::Id>()),
             (Some(key), Ok(records)) => Found::of::<B, R>(records.get(&key).cloned()),

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ruststream::HeaderMap;
 
@@ -280,18 +281,26 @@ impl Registered {
         }
     }
 
-    /// A delivery of the record was answered with a retry: its copy will count one more.
-    pub(crate) fn expect_copy(&self, mount: MountId, id: &str, count: u64) {
+    /// A delivery of the record was answered with a retry: see [`Retries::expect`].
+    pub(crate) fn expect_copy(
+        &self,
+        mount: MountId,
+        id: &str,
+        count: u64,
+        delay: Option<Duration>,
+    ) {
         for name in self.arriving() {
-            name.retries.expect(mount, id, count);
+            name.retries.expect(mount, id, count, delay);
         }
     }
 
     /// A delivery of the record arrived: see [`Retries::arrived`].
-    pub(crate) fn copy_arrived(&self, mount: MountId, id: &str, count: u64) {
+    pub(crate) fn arrived(&self, mount: MountId, id: &str, count: u64) -> bool {
+        let mut coming = false;
         for name in self.arriving() {
-            name.retries.arrived(mount, id, count);
+            coming |= name.retries.arrived(mount, id, count);
         }
+        coming
     }
 
     /// Whether a message for the name is a copy that was expected. It is expected no longer.

@@ -3,12 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ruststream::HeaderMap;
 use ruststream::runtime::RETRY_COUNT_HEADER;
+use tokio::time::Instant;
 
 use crate::OUTBOX_ID_HEADER;
 use crate::handlers::MountId;
+
+/// How long after it is due a copy may still be leaving.
+const LEAVING: Duration = Duration::from_secs(1);
 
 /// The most notes of one name. A copy whose note was dropped is recorded as a new message.
 const KEPT: usize = 4096;
@@ -29,6 +34,14 @@ struct Note {
     mount: MountId,
     id: String,
     count: u64,
+    /// When the copy leaves. `None`: at once, or it is the broker that redelivers.
+    due: Option<Instant>,
+}
+
+impl Note {
+    fn is_of(&self, mount: MountId, id: &str) -> bool {
+        self.mount == mount && self.id == id
+    }
 }
 
 /// How often a delivery was retried before, as the runtime counts it.
@@ -42,8 +55,9 @@ pub(crate) fn parse_count(count: Option<&str>) -> u64 {
 }
 
 impl Retries {
-    /// A delivery of the record was answered with a retry: its copy will count one more.
-    pub(crate) fn expect(&self, mount: MountId, id: &str, count: u64) {
+    /// A delivery of the record was answered with a retry: its copy will count one more, and leaves
+    /// after `delay`.
+    pub(crate) fn expect(&self, mount: MountId, id: &str, count: u64, delay: Option<Duration>) {
         let mut notes = self.notes();
         if notes.len() == KEPT {
             notes.pop_front();
@@ -52,6 +66,7 @@ impl Retries {
             mount,
             id: id.to_owned(),
             count: count + 1,
+            due: delay.and_then(|delay| Instant::now().checked_add(delay)),
         });
         self.any.store(true, Ordering::Release);
     }
@@ -75,16 +90,85 @@ impl Retries {
         true
     }
 
-    /// A delivery of the record arrived. A copy that counts no more than it does is not coming.
-    pub(crate) fn arrived(&self, mount: MountId, id: &str, count: u64) {
-        if self.any.load(Ordering::Acquire) {
-            let mut notes = self.notes();
-            notes.retain(|note| note.id != id || note.mount != mount && note.count > count);
-            self.any.store(!notes.is_empty(), Ordering::Release);
+    /// A delivery of the record arrived. A copy that counts no more than it does is not coming, and
+    /// neither is one that left by now: the broker redelivered it itself. Whether a later copy for
+    /// the same handler is on its way.
+    ///
+    /// On a broker that gives each message to every instance of a service, each instance answers with
+    /// a copy that all of them get: without this they would double with each retry.
+    pub(crate) fn arrived(&self, mount: MountId, id: &str, count: u64) -> bool {
+        if !self.any.load(Ordering::Acquire) {
+            return false;
         }
+        let now = Instant::now();
+        let mut notes = self.notes();
+        notes.retain(|note| {
+            let comes = note.mount != mount || note.due.is_some_and(|due| due + LEAVING > now);
+            note.id != id || note.count > count && comes
+        });
+        self.any.store(!notes.is_empty(), Ordering::Release);
+        let mut notes = notes.iter().filter(|note| note.is_of(mount, id));
+        notes.any(|note| note.due.is_some_and(|due| due > now))
     }
 
     fn notes(&self) -> MutexGuard<'_, VecDeque<Note>> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELAY: Option<Duration> = Some(Duration::from_secs(1));
+
+    fn mount(number: usize) -> MountId {
+        MountId::Layer(number)
+    }
+
+    fn copy(count: &'static str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(OUTBOX_ID_HEADER, "1");
+        headers.insert(RETRY_COUNT_HEADER, count);
+        headers
+    }
+
+    /// Each instance of a service gets the copies of both, and answers each with one of its own.
+    #[tokio::test(start_paused = true)]
+    async fn a_copy_of_another_instance_leaves_the_own_one_to_wait_for() {
+        let retries = Retries::default();
+        assert!(!retries.arrived(mount(0), "1", 1));
+        retries.expect(mount(0), "1", 1, DELAY);
+        assert!(retries.arrived(mount(0), "1", 1), "one is on its way");
+        assert!(!retries.arrived(mount(1), "1", 1), "for that handler");
+        tokio::time::advance(Duration::from_millis(1100)).await;
+        assert!(!retries.arrived(mount(0), "1", 1), "it is leaving");
+        retries.expect(mount(0), "1", 1, DELAY);
+        assert!(retries.is_copy(&copy("2")));
+        assert!(retries.is_copy(&copy("2")), "and so is that one's");
+        assert!(!retries.is_copy(&copy("2")));
+    }
+
+    /// A copy that never left is not waited for.
+    #[tokio::test(start_paused = true)]
+    async fn a_redelivery_ends_the_wait_for_a_copy() {
+        for (delay, passed) in [(None, 0), (DELAY, 3)] {
+            let retries = Retries::default();
+            retries.expect(mount(0), "1", 0, delay);
+            tokio::time::advance(Duration::from_secs(passed)).await;
+            assert!(!retries.arrived(mount(0), "1", 0));
+            assert!(!retries.is_copy(&copy("1")));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_copy_itself_ends_the_wait_for_it() {
+        let retries = Retries::default();
+        retries.expect(mount(0), "1", 0, DELAY);
+        assert!(!retries.arrived(mount(0), "1", 1));
+        assert!(
+            !retries.is_copy(&copy("1")),
+            "what carries its headers is new"
+        );
     }
 }

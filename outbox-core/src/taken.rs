@@ -1,5 +1,7 @@
 //! A delivery with a record's id, and one that is in a handler's hands.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use ruststream::Str;
 use ruststream::runtime::HandlerOutcome;
@@ -18,6 +20,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) id: Str,
     /// How often it was retried before, as the runtime counts it.
     pub(crate) retries: u64,
+    /// Whether the runtime is about to send a later copy of it to the same handler.
+    pub(crate) comes_again: bool,
 }
 
 impl<'a> Delivery<'a> {
@@ -55,19 +59,20 @@ impl<'a> Delivery<'a> {
         if registered.is_name() {
             registered.pace.take(&id);
         }
-        registered.copy_arrived(mount.id, &id, retries);
+        let comes_again = registered.arrived(mount.id, &id, retries);
         Some(Self {
             registered,
             mount,
             id,
             retries,
+            comes_again,
         })
     }
 
-    /// It is answered with a retry. The runtime may make a copy of it.
-    pub(crate) fn expect_copy(&self) {
+    /// It is answered with a retry after `delay`. The runtime may make a copy of it.
+    pub(crate) fn expect_copy(&self, delay: Option<Duration>) {
         self.registered
-            .expect_copy(self.mount.id, &self.id, self.retries);
+            .expect_copy(self.mount.id, &self.id, self.retries, delay);
     }
 }
 
@@ -135,7 +140,7 @@ impl<'a> Taken<'a> {
         self.settled = true;
         let settled = Settled::by(outcome);
         if settled == Settled::Retried {
-            self.delivery.expect_copy();
+            self.delivery.expect_copy(outcome.retry_delay());
         }
         settled
     }
@@ -146,7 +151,7 @@ impl Drop for Taken<'_> {
         if self.settled {
             return;
         }
-        self.delivery.expect_copy();
+        self.delivery.expect_copy(None);
         if self.consumer.is_none() {
             return;
         }

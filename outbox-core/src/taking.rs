@@ -14,7 +14,8 @@ use crate::{Backend, Consumer, Mark, Outbox, Publish, Statements, Stored, TARGET
 pub(crate) enum Taking<'a> {
     /// It has no record here, so the handler runs and nothing is marked.
     Untracked,
-    /// The handler had it before, so it is acknowledged without the handler.
+    /// The handler had it before, or is about to get a copy of it: it is acknowledged without the
+    /// handler.
     Done,
     /// Its record could not be read, so it comes back later.
     Unread,
@@ -24,6 +25,10 @@ pub(crate) enum Taking<'a> {
 
 impl<B: Backend, L: Walk<B>> Outbox<B, L> {
     pub(crate) async fn read_record<'a>(&self, delivery: Delivery<'a>) -> Taking<'a> {
+        if delivery.comes_again {
+            log_comes_again(&delivery);
+            return Taking::Done;
+        }
         let Some(database) = self.database() else {
             unread(&delivery, &Failure::<B>::NoPool, &self.settings);
             return Taking::Unread;
@@ -65,7 +70,7 @@ pub(crate) fn unread<B: Backend>(
         "the record could not be read, so its handler did not run: the message comes back later, \
          and the record stays as it is",
     );
-    delivery.expect_copy();
+    delivery.expect_copy(Some(settings.retry_delay));
 }
 
 /// What the table says about the id of a delivery.
@@ -176,6 +181,16 @@ fn decide<'a>(
         consumer,
     });
     (Taking::Done, complete)
+}
+
+pub(crate) fn log_comes_again(delivery: &Delivery<'_>) {
+    tracing::debug!(
+        target: TARGET,
+        name = delivery.registered.name(),
+        id = %delivery.id,
+        "the handler asked for this message again, and a copy is on its way: this one is \
+         acknowledged without the handler",
+    );
 }
 
 fn log_done(name: &str, id: &str) {
