@@ -2,20 +2,23 @@
 //!
 //! A server is, in this order, the one whose URL is in the environment, one that is started from
 //! the installed binaries, and with `--install` one whose package is installed first. What tests are
-//! told, for Postgres:
+//! told of each server that their row needs:
 //!
-//! - `OUTBOX_POSTGRES_URL`, in every row that needs one: a superuser's URL. Each test creates a
-//!   database of its own.
-//! - `OUTBOX_POSTGRES_CTL`, in a row that restarts its server: a command for `sh -c`. It kills the
-//!   server as a crash would, starts it on the same port, and returns when it answers. Such a row
-//!   runs its tests one by one, and on a server that was started here: any other one may not be
-//!   ours to kill.
+//! - `OUTBOX_POSTGRES_URL`, `OUTBOX_REDIS_URL`, `OUTBOX_NATS_URL`. That of Postgres is a superuser's:
+//!   each test creates a database of its own.
+//! - `OUTBOX_POSTGRES_CTL` and so on, in a row that restarts its server: a command for `sh -c`. It
+//!   kills the server as a crash would, starts it on the same port, and returns when it answers.
+//!   Such a row runs its tests one by one, and on a server that was started here: any other one may
+//!   not be ours to kill.
 
 mod account;
 mod find;
 mod install;
+mod nats;
 mod port;
 mod postgres;
+mod process;
+mod redis;
 
 use std::env;
 use std::fmt;
@@ -31,6 +34,24 @@ pub(crate) const POSTGRES: &Server = &Server {
     package: "postgresql",
     find: postgres::find,
     start: postgres::start,
+};
+
+pub(crate) const REDIS: &Server = &Server {
+    name: "Redis",
+    url: "OUTBOX_REDIS_URL",
+    restart: "OUTBOX_REDIS_CTL",
+    package: "redis-server",
+    find: || redis::PROGRAM.find(),
+    start: |binaries| redis::PROGRAM.start(binaries),
+};
+
+pub(crate) const NATS: &Server = &Server {
+    name: "NATS",
+    url: "OUTBOX_NATS_URL",
+    restart: "OUTBOX_NATS_CTL",
+    package: "nats-server",
+    find: || nats::PROGRAM.find(),
+    start: |binaries| nats::PROGRAM.start(binaries),
 };
 
 /// A kind of server.
@@ -57,11 +78,11 @@ pub(crate) trait Running: fmt::Debug {
     fn restart(&self) -> String;
 }
 
-/// What a row needs of a server.
+/// What tests need of a server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Need {
     pub(crate) server: &'static Server,
-    /// Whether its tests restart the server.
+    /// Whether they restart it.
     pub(crate) restarts: bool,
 }
 
@@ -84,7 +105,7 @@ impl Stands {
         Self { install, started }
     }
 
-    /// What the tests of a row are told; nothing, where the environment says it already.
+    /// What tests are told; nothing, where the environment says it already.
     pub(crate) fn environment(&mut self, need: Need) -> std::result::Result<Environment, &str> {
         let server = need.server;
         let given = env::var_os(server.url).is_some_and(|url| !url.is_empty());
@@ -144,6 +165,8 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[derive(Debug)]
@@ -195,6 +218,14 @@ mod tests {
         assert_eq!(stands.environment(need(GIVEN, false)).unwrap(), []);
         assert!(stands.started.is_empty());
         assert_eq!(stands.environment(need(GIVEN, true)).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn each_server_has_a_name_and_variables_of_its_own() {
+        let servers = [POSTGRES, REDIS, NATS];
+        let names = servers.map(|server| [server.name, server.url, server.restart]);
+        let names: BTreeSet<_> = names.concat().into_iter().collect();
+        assert_eq!(names.len(), 9);
     }
 
     #[test]

@@ -24,8 +24,8 @@ pub(super) struct Row {
     kind: Kind,
     /// Packages and features.
     pub(super) cargo: &'static [&'static str],
-    /// The server of its tests.
-    pub(super) need: Option<Need>,
+    /// The servers of its tests.
+    needs: [Option<Need>; 3],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Row {
             stand,
             kind: Kind::Tests(switch),
             cargo,
-            need: None,
+            needs: [None; 3],
         }
     }
 
@@ -63,26 +63,33 @@ impl Row {
             stand,
             kind: Kind::Build(drivers),
             cargo,
-            need: None,
+            needs: [None; 3],
         }
     }
 
-    /// The tests that restart no server.
-    pub(super) const fn on(mut self, server: &'static Server) -> Self {
-        self.need = Some(Need {
-            server,
-            restarts: false,
-        });
+    /// A server that its tests do not restart.
+    pub(super) const fn on(self, server: &'static Server) -> Self {
+        let restarts = false;
+        self.needing(Need { server, restarts })
+    }
+
+    /// The tests that restart this server, one by one: a restart disturbs every other test.
+    pub(super) const fn restarting(self, server: &'static Server) -> Self {
+        let restarts = true;
+        self.needing(Need { server, restarts })
+    }
+
+    const fn needing(mut self, need: Need) -> Self {
+        let mut at = 0;
+        while self.needs[at].is_some() {
+            at += 1;
+        }
+        self.needs[at] = Some(need);
         self
     }
 
-    /// The tests that restart the server, one by one: a restart disturbs every other test.
-    pub(super) const fn restarting(mut self, server: &'static Server) -> Self {
-        self.need = Some(Need {
-            server,
-            restarts: true,
-        });
-        self
+    pub(super) fn needs(&self) -> impl Iterator<Item = Need> {
+        self.needs.iter().copied().flatten()
     }
 
     /// The command in this environment. What is not in it, the shell has.
@@ -108,20 +115,23 @@ impl Row {
             Switch::On => command.args.extend(["--skip", SWITCH_OFF]),
             Switch::Off => command.args.push(SWITCH_OFF),
         }
-        if let Some(Need { server, restarts }) = self.need {
+        if self.needs().any(|need| need.restarts) {
+            command.args.extend([RESTART, "--test-threads=1"]);
+        } else if self.needs().count() > 0 {
+            command.args.extend(["--skip", RESTART]);
+        }
+        let told = |name: &&str| environment.iter().any(|(told, _)| told == name);
+        for Need { server, restarts } in self.needs() {
             let (needed, not): (&[_], &[_]) = if restarts {
-                command.args.extend([RESTART, "--test-threads=1"]);
                 (&[server.url, server.restart], &[])
             } else {
-                command.args.extend(["--skip", RESTART]);
                 (&[server.url], &[server.restart])
             };
-            let told = |name: &&str| environment.iter().any(|(told, _)| told == name);
             let kept = needed.iter().filter(|name| !told(name));
             command.kept.extend(kept);
-            command.set.extend_from_slice(environment);
             command.unset.extend(not);
         }
+        command.set.extend_from_slice(environment);
         match switch {
             Switch::On => command.set.push((SWITCH, "on".to_owned())),
             Switch::Off => command.unset.push(SWITCH),
@@ -156,7 +166,7 @@ impl fmt::Display for Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stand::POSTGRES;
+    use crate::stand::{NATS, POSTGRES, REDIS};
 
     fn printed(row: &Row, environment: &[(&'static str, &str)]) -> String {
         let environment = environment.iter();
@@ -208,6 +218,35 @@ mod tests {
         assert_eq!(
             printed(&row, &environment),
             "OUTBOX_POSTGRES_URL=u OUTBOX_POSTGRES_CTL='c d' \
+             RUSTSTREAM_SQLX_OUTBOX=on OUTBOX_DENY_SKIPS=1 \
+             cargo test --no-fail-fast -p x -- --show-output --skip switch_off restart --test-threads=1",
+        );
+    }
+
+    #[test]
+    fn a_row_on_several_servers_has_all_their_urls() {
+        let row = Row::tests("s", Switch::On, &["-p", "x"])
+            .on(POSTGRES)
+            .on(REDIS)
+            .on(NATS);
+        assert_eq!(
+            printed(&row, &[("OUTBOX_REDIS_URL", "r"), ("OUTBOX_NATS_URL", "n")]),
+            "env -u OUTBOX_POSTGRES_CTL -u OUTBOX_REDIS_CTL -u OUTBOX_NATS_CTL \
+             OUTBOX_POSTGRES_URL=\"$OUTBOX_POSTGRES_URL\" OUTBOX_REDIS_URL=r OUTBOX_NATS_URL=n \
+             RUSTSTREAM_SQLX_OUTBOX=on OUTBOX_DENY_SKIPS=1 \
+             cargo test --no-fail-fast -p x -- --show-output --skip switch_off --skip restart",
+        );
+    }
+
+    #[test]
+    fn a_row_that_restarts_one_of_its_servers_is_told_how_of_that_one_alone() {
+        let row = Row::tests("s", Switch::On, &["-p", "x"])
+            .on(POSTGRES)
+            .restarting(REDIS);
+        assert_eq!(
+            printed(&row, &[]),
+            "env -u OUTBOX_POSTGRES_CTL OUTBOX_POSTGRES_URL=\"$OUTBOX_POSTGRES_URL\" \
+             OUTBOX_REDIS_URL=\"$OUTBOX_REDIS_URL\" OUTBOX_REDIS_CTL=\"$OUTBOX_REDIS_CTL\" \
              RUSTSTREAM_SQLX_OUTBOX=on OUTBOX_DENY_SKIPS=1 \
              cargo test --no-fail-fast -p x -- --show-output --skip switch_off restart --test-threads=1",
         );
