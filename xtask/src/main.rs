@@ -1,6 +1,8 @@
 //! The commands of the workspace, `cargo xtask <command>`: reads the command line and dispatches.
 
+mod bench;
 mod command;
+mod crash;
 mod group;
 mod interrupt;
 mod matrix;
@@ -23,6 +25,10 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 enum Task {
     /// Run every test on every stand: database, driver, test switch.
     TestMatrix(matrix::Options),
+    /// Kill processes and servers under load, round by round, and count what was lost.
+    CrashTest(crash::Options),
+    /// Measure what a message costs, by hand, through the closest peer and here, side by side.
+    Bench(bench::Options),
     /// Check the rules that a program can check, and print all violations at once.
     Tidy,
 }
@@ -31,6 +37,8 @@ fn main() -> ExitCode {
     let task = Task::parse();
     let done = workspace_root().and_then(|root| match task {
         Task::TestMatrix(options) => matrix::run(&options, &root),
+        Task::CrashTest(options) => crash::run(&options, &root),
+        Task::Bench(options) => bench::run(&options, &root),
         Task::Tidy => tidy::run(&root),
     });
     match done {

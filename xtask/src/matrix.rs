@@ -13,7 +13,7 @@ use self::row::{Row, Switch};
 use self::run::Outcome;
 use crate::Result;
 use crate::interrupt::Interrupt;
-use crate::stand::{Environment, POSTGRES, Stands};
+use crate::stand::{Environment, NATS, POSTGRES, REDIS, Stands};
 
 /// Every stand. A new driver is a new block of rows here: its tests, and its build alone and in
 /// pairs.
@@ -49,8 +49,16 @@ const ROWS: &[Row] = &[
         RUSQLITE_TOKIO,
     ),
     Row::build("all drivers", BOTH, ALL_DRIVERS),
+    Row::tests("brokers", Switch::On, &["-p", "broker-tests"])
+        .on(POSTGRES)
+        .on(REDIS)
+        .on(NATS),
     Row::tests("examples/payments", Switch::On, &["-p", "payments"]).on(POSTGRES),
     Row::tests("examples/payments", Switch::Off, &["-p", "payments"]).on(POSTGRES),
+    Row::tests("examples/redis-pubsub", Switch::On, &["-p", "redis-pubsub"])
+        .on(POSTGRES)
+        .on(REDIS),
+    Row::tests("examples/nats", Switch::On, &["-p", "nats-core"]).on(NATS),
     Row::tests("xtask", Switch::On, &["-p", "xtask"]),
 ];
 
@@ -148,11 +156,13 @@ fn run_on_stand(
     stands: &mut Stands,
     interrupt: &Interrupt,
 ) -> Result<Outcome> {
-    let environment = match row.need.map(|need| stands.environment(need)) {
-        None => Environment::new(),
-        Some(Ok(environment)) => environment,
-        Some(Err(why)) => return Ok(Outcome::without_server(why)),
-    };
+    let mut environment = Environment::new();
+    for need in row.needs() {
+        match stands.environment(need) {
+            Ok(told) => environment.extend(told),
+            Err(why) => return Ok(Outcome::without_server(why)),
+        }
+    }
     let command = row.command(&environment);
     println!("    {command}");
     run::run(row, &command, root, interrupt)
@@ -227,11 +237,19 @@ mod tests {
     }
 
     #[test]
-    fn the_tests_of_postgres_have_a_server_and_the_other_rows_none() {
+    fn a_row_of_tests_has_the_servers_that_its_stand_is_about() {
         for row in ROWS {
-            let on_postgres =
-                row.stand.starts_with("postgres/") || row.stand == "examples/payments";
-            assert_eq!(row.need.is_some(), row.has_tests() && on_postgres, "{row}");
+            let expected: &[_] = match row.stand {
+                _ if !row.has_tests() => &[],
+                "brokers" => &[POSTGRES.url, REDIS.url, NATS.url],
+                "examples/payments" => &[POSTGRES.url],
+                "examples/redis-pubsub" => &[POSTGRES.url, REDIS.url],
+                "examples/nats" => &[NATS.url],
+                stand if stand.starts_with("postgres/") => &[POSTGRES.url],
+                _ => &[],
+            };
+            let needs: Vec<_> = row.needs().map(|need| need.server.url).collect();
+            assert_eq!(needs, expected, "{row}");
         }
     }
 

@@ -103,6 +103,18 @@ macro_rules! conformance {
             batches::somebodys_open_transaction_swallows_no_element,
             coverage::open_records_that_nobody_takes_up_are_named_once,
             coverage::open_records_that_are_taken_up_are_not_named,
+            attempts::a_message_out_of_attempts_comes_back_at_each_start,
+            attempts::a_dead_letter_of_a_registered_name_has_a_record_of_its_own,
+            attempts::a_dead_letter_of_another_name_passes,
+            attempts::attempts_that_an_outage_spends_leave_the_record_open,
+            transaction::a_transaction_inside_the_outboxs_layer_does_not_meet_the_mark,
+            transaction::a_transaction_outside_the_outboxs_layer_costs_the_mark_alone,
+            outage::messages_that_arrive_in_an_outage_are_handled_after_it,
+            unsent::a_header_that_the_broker_refuses_fails_the_publish_and_names_the_record,
+            unsent::a_header_that_the_broker_refuses_is_named_by_the_start,
+            unsent::a_message_that_was_taken_and_lost_is_sent_by_the_next_start,
+            resend::a_resend_has_no_publish_options,
+            resend::a_resend_without_a_headers_column_has_the_id_alone,
         }
         $crate::conformance! { off $stand;
             switch::switch_off_nothing_is_recorded_marked_or_sent_again,

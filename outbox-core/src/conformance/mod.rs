@@ -19,6 +19,7 @@ mod sink;
 mod stand;
 mod watch;
 
+pub mod attempts;
 pub mod batches;
 pub mod check;
 pub mod connections;
@@ -28,14 +29,18 @@ pub mod custom;
 pub mod deliver;
 pub mod deliveries;
 pub mod ids;
+pub mod outage;
 pub mod pace;
 pub mod publish;
 pub mod report;
+pub mod resend;
 pub mod retries;
 pub mod settle;
 pub mod setup;
 pub mod start;
 pub mod switch;
+pub mod transaction;
+pub mod unsent;
 pub mod unsettled;
 
 pub use logs::Logs;

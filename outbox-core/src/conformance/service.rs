@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::ready;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,8 @@ use tokio::time::timeout;
 
 use super::message::{Delivery, Settle, headers, publish};
 use super::stand::Stand;
+use super::transaction::Holding;
+use super::unsent::OneLine;
 use super::watch::{Envelope, PROBE, Watch};
 use crate::registry::Node;
 use crate::{Outbox, TrackedPublisher};
@@ -58,6 +61,10 @@ pub struct Builder<S: Stand> {
     again: bool,
     republish: bool,
     envelope: Envelope,
+    one_line: OneLine,
+    outside: Holding<S>,
+    inside: Holding<S>,
+    attempts: Option<(NonZeroU32, Option<&'static str>)>,
     shutdown_timeout: Option<Duration>,
 }
 
@@ -122,6 +129,10 @@ impl<S: Stand> Service<S> {
             again: false,
             republish: true,
             envelope: Envelope(false),
+            one_line: OneLine(false),
+            outside: Holding(None),
+            inside: Holding(None),
+            attempts: None,
             shutdown_timeout: None,
         }
     }
@@ -286,6 +297,35 @@ impl<S: Stand> Builder<S> {
         self
     }
 
+    /// Has what the handlers publish refused, as by the broker, where a header is not one line of
+    /// text.
+    #[must_use]
+    pub fn one_line_headers(mut self) -> Self {
+        self.one_line = OneLine(true);
+        self
+    }
+
+    /// Adds a layer outside the outbox's own that holds the stand's lock while a delivery lasts.
+    #[must_use]
+    pub fn transaction_outside(mut self, stand: Arc<S>) -> Self {
+        self.outside = Holding(Some(stand));
+        self
+    }
+
+    /// Adds such a layer inside the outbox's own.
+    #[must_use]
+    pub fn transaction_inside(mut self, stand: Arc<S>) -> Self {
+        self.inside = Holding(Some(stand));
+        self
+    }
+
+    /// The most deliveries that the runtime gives a payment, and the name of its dead letter.
+    #[must_use]
+    pub fn attempts(mut self, most: u32, dead_letter: Option<&'static str>) -> Self {
+        self.attempts = NonZeroU32::new(most).map(|most| (most, dead_letter));
+        self
+    }
+
     /// How long a stop waits for a handler.
     #[must_use]
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
@@ -332,14 +372,26 @@ impl<S: Stand> Builder<S> {
         let app = app
             .on_startup(async move |()| Ok::<_, Infallible>(state))
             .layer(watch)
+            .layer(self.outside)
             .layer(outbox.layer())
+            .layer(self.inside)
+            .publish_layer(self.one_line)
             .publish_layer(outbox.publish_layer())
             .publish_layer(self.envelope)
             .with_broker(self.broker, |b| {
-                for name in NAMES {
-                    if self.mounted {
-                        let handler = handle.name(name).on_failure(policies);
-                        b.include(handler).out(DefaultSlot, Publish).build();
+                for name in NAMES.into_iter().filter(|_| self.mounted) {
+                    let handler = handle.name(name).on_failure(policies);
+                    match self.attempts.filter(|_| name == "payments") {
+                        None => b.include(handler).out(DefaultSlot, Publish).build(),
+                        Some((most, None)) => {
+                            let capped = b.include(handler).max_attempts(most);
+                            capped.out(DefaultSlot, Publish).build();
+                        }
+                        Some((most, Some(dead_letter))) => {
+                            let capped = b.include(handler).max_attempts(most);
+                            let capped = capped.dead_letter(dead_letter);
+                            capped.out(DefaultSlot, Publish).build();
+                        }
                     }
                 }
                 if self.mounted {

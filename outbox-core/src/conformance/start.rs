@@ -1,11 +1,13 @@
 //! The start: what is open is sent again, once, in order, and only that.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use ruststream::HeaderMap;
 use ruststream::runtime::HandlerOutcome;
 use tokio::join;
+use tokio::sync::{Barrier, Semaphore};
 use tokio::task::yield_now;
 use tracing::Level;
 
@@ -199,38 +201,60 @@ pub async fn a_start_for_some_names_sends_those_alone<S: Stand>() {
     }
 }
 
-/// Instances that start together may each send a record; none is lost, each is closed once, and a
-/// later one finds nothing open.
+/// Instances that start together, and one that starts while they work, may each send and run a
+/// record; none is lost, the mark that comes second is no error, and a later start finds nothing
+/// open.
 pub async fn instances_that_start_together_lose_nothing<S: Stand>() {
     let stand = S::open().await;
-    for _ in 0..40 {
+    for _ in 0..100 {
         stand.store("payments", Some(b"1"), None).await;
     }
     let ids: Vec<_> = stand.rows().await.into_iter().map(|row| row.id).collect();
     let logs = Logs::capture();
-    let slow = async || {
-        let service = Service::on(&stand).await.handler(|_, _| {
-            Box::pin(async {
+    let (together, working) = (Arc::new(Barrier::new(2)), Arc::new(Semaphore::new(0)));
+    let slow = async |is_early: bool| {
+        let (together, working) = (Arc::clone(&together), Arc::clone(&working));
+        let handled = AtomicUsize::new(0);
+        let service = Service::on(&stand).await.handler(move |_, _| {
+            let (together, working) = (Arc::clone(&together), Arc::clone(&working));
+            let handled = handled.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async move {
+                // Both run the first record before either marks it.
+                if is_early && handled == 0 {
+                    together.wait().await;
+                    working.add_permits(1);
+                }
                 for _ in 0..10 {
                     yield_now().await;
                 }
                 HandlerOutcome::ack()
             })
         });
-        let mut service = service.start().await;
+        let patient = service.registry(|o| o.republish_patience(Duration::from_secs(20)));
+        let mut service = patient.start().await;
         service.idle().await;
         service.stop().await
     };
-    let (mut handled, others) = join!(slow(), slow());
-    assert_eq!(slow().await, [], "nothing is open any more");
-    handled.extend(others);
+    let later = async {
+        working.acquire().await.unwrap().forget();
+        slow(false).await
+    };
+    let (mut handled, second, third) = join!(slow(true), slow(true), later);
+    assert_eq!(slow(false).await, [], "nothing is open any more");
+    handled.extend(second.into_iter().chain(third));
     for id in &ids {
         let runs = handled.iter().filter(|run| run.id() == Some(id)).count();
-        assert!((1..=2).contains(&runs), "{id} was handled {runs} times");
+        assert!((1..=3).contains(&runs), "{id} was handled {runs} times");
     }
-    assert_closed(&stand, 40).await;
+    assert_closed(&stand, 100).await;
     assert_eq!(logs.lines(Level::ERROR, &[]), [""; 0]);
     if deletes::<S>() {
         assert_eq!(logs.complaints(), [""; 0]);
+    } else {
+        assert!(
+            !logs
+                .lines(Level::WARN, &[&ids[0], "no open record"])
+                .is_empty()
+        );
     }
 }

@@ -34,7 +34,12 @@ const ABSENT: &[(&str, &str, &[&str])] = &[
 
 const ALL: &str = "--all-features";
 const NONE: &str = "--features=";
-const BROKERS: &[&str] = &["ruststream-fred", "ruststream-memory", "ruststream-nats"];
+const BROKERS: &[&str] = &[
+    "ruststream-fred",
+    "ruststream-memory",
+    "ruststream-nats",
+    "ruststream-sqlx*",
+];
 const DATABASES: &[&str] = &[
     "deadpool*",
     "libsqlite3-sys",

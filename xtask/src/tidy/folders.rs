@@ -10,6 +10,8 @@ const CRATES: &[&str] = &[
     "outbox-macros",
     "outbox-sqlite",
     "outbox-postgres",
+    "broker-tests",
+    "bench",
     "examples",
     "xtask",
 ];

@@ -1,0 +1,42 @@
+//! How much is measured: in a full run, and in one that only tries that everything runs.
+
+use std::time::Duration;
+
+/// How much a run measures, and where its report goes.
+#[derive(Debug)]
+pub struct Plan {
+    /// How often each figure is measured. The sides take turns in each round.
+    pub(crate) rounds: usize,
+    /// About how long one measurement takes; none: as few messages as make sense.
+    pub(crate) measurement: Duration,
+    /// How many open records are sent again.
+    pub(crate) backlog: usize,
+    /// How often the whole backlog is sent again and handled.
+    pub(crate) backlog_rounds: usize,
+    /// How many processed rows the full table has.
+    pub(crate) processed: usize,
+    /// The folder that the report is written in.
+    pub(crate) folder: &'static str,
+}
+
+impl Plan {
+    /// What the report of the project is made of.
+    pub const FULL: Self = Self {
+        rounds: 5,
+        measurement: Duration::from_millis(500),
+        backlog: 100_000,
+        backlog_rounds: 1,
+        processed: 1_000_000,
+        folder: ".",
+    };
+
+    /// Well under a minute.
+    pub const QUICK: Self = Self {
+        rounds: 1,
+        measurement: Duration::ZERO,
+        backlog: 500,
+        backlog_rounds: 1,
+        processed: 2_000,
+        folder: "target/bench",
+    };
+}
