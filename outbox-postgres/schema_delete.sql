@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS outbox (
     id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name    text NOT NULL,
     payload bytea NOT NULL,
-    headers text
+    headers json
 );
 
 -- The start reads the records of one name by their ids.

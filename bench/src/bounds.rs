@@ -94,8 +94,12 @@ pub(crate) fn judge(figures: &Figures, allocations: &[Allocations]) -> Vec<Bound
                 figure: figures.to_peer(database, scenario, side, 64),
             });
         }
-        for (scenario, insert) in [(PUBLISH, Derived), (PUBLISH, Own), (PATH, Derived), (PATH, Own)]
-        {
+        for (scenario, insert) in [
+            (PUBLISH, Derived),
+            (PUBLISH, Own),
+            (PATH, Derived),
+            (PATH, Own),
+        ] {
             let side = Side::Ours(driver, insert);
             let rounds = |side, in_flight| figures.rounds(database, scenario, side, in_flight);
             let compared = |(of, to): (Option<&[f64]>, Option<&[f64]>)| ratio(of?, to?);
@@ -123,9 +127,13 @@ pub(crate) fn judge(figures: &Figures, allocations: &[Allocations]) -> Vec<Bound
                 let side = Side::Ours(driver, insert);
                 let rounds = |scenario| figures.rounds(database, scenario, side, 0);
                 bounds.push(Bound {
-                    what: format!("{what} on a table of processed rows, {side}: time of an empty one"),
+                    what: format!(
+                        "{what} on a table of processed rows, {side}: time of an empty one"
+                    ),
                     limit: Limit::AtMost(1.1),
-                    figure: rounds(empty).zip(rounds(full)).and_then(|(of, to)| ratio(of, to)),
+                    figure: rounds(empty)
+                        .zip(rounds(full))
+                        .and_then(|(of, to)| ratio(of, to)),
                 });
             }
         }
@@ -141,7 +149,10 @@ fn of_untracked(allocations: &[Allocations]) -> Vec<Bound> {
     let bare = untracked().find(|count| count.side.starts_with(&bare));
     let ours = untracked().filter(|count| count.side.contains(&Derived.to_string()));
     let bound = |count: &Allocations| Bound {
-        what: format!("untracked message, {}: more allocations than without", count.side),
+        what: format!(
+            "untracked message, {}: more allocations than without",
+            count.side
+        ),
         limit: Limit::AtMost(0.0),
         figure: bare.map(|bare| count.per_message - bare.per_message),
     };
@@ -193,7 +204,10 @@ mod tests {
             figure(Side::Ours("Sqlite", Own), 120.0),
         ]);
         let bounds = judge(&figures, &[]);
-        let measured: Vec<_> = bounds.iter().filter(|bound| bound.figure.is_some()).collect();
+        let measured: Vec<_> = bounds
+            .iter()
+            .filter(|bound| bound.figure.is_some())
+            .collect();
         assert_eq!(measured.len(), 2);
         assert_eq!(measured[0].figure, Some(1.2));
         assert!(measured[0].is_met(), "{measured:?}");

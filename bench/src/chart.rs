@@ -44,7 +44,11 @@ pub(crate) fn draw_all(figures: &Figures, folder: &Path) -> Result<Vec<Chart>> {
                 };
                 (side, IN_FLIGHT.into_iter().filter_map(point).collect())
             });
-            draw(&chart, &lines.collect::<Vec<_>>(), &folder.join(&chart.file))?;
+            draw(
+                &chart,
+                &lines.collect::<Vec<_>>(),
+                &folder.join(&chart.file),
+            )?;
             charts.push(chart);
         }
     }
@@ -54,7 +58,10 @@ pub(crate) fn draw_all(figures: &Figures, folder: &Path) -> Result<Vec<Chart>> {
 type Line = (Side, Vec<(f64, f64)>);
 
 fn draw(chart: &Chart, lines: &[Line], file: &Path) -> Result {
-    let rates = lines.iter().flat_map(|(_, points)| points).map(|point| point.1);
+    let rates = lines
+        .iter()
+        .flat_map(|(_, points)| points)
+        .map(|point| point.1);
     let (least, most) = rates.fold((f64::MAX, 0.0_f64), |(least, most), rate| {
         (least.min(rate), most.max(rate))
     });
@@ -119,7 +126,10 @@ mod tests {
         let file = folder.path().join("chart.svg");
         let chart = Chart::new(Kind::Wal, PATH);
         let line = |side, rate| (side, vec![(1.0, rate), (64.0, 2.0 * rate)]);
-        let lines = [line(Side::Peer, 1000.0), line(Side::ByHand("Sqlite"), 2000.0)];
+        let lines = [
+            line(Side::Peer, 1000.0),
+            line(Side::ByHand("Sqlite"), 2000.0),
+        ];
         draw(&chart, &lines, &file).unwrap();
         let drawn = std::fs::read_to_string(&file).unwrap();
         for text in ["ruststream-sqlx", "by hand, as Sqlite", &chart.title] {

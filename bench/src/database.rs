@@ -126,7 +126,9 @@ impl Database {
             self.processed
         );
         let mut admin = self.admin.lock().await;
-        let row = sqlx::query(AssertSqlSafe(count)).fetch_one(&mut *admin).await?;
+        let row = sqlx::query(AssertSqlSafe(count))
+            .fetch_one(&mut *admin)
+            .await?;
         let found: [i64; 2] = [row.try_get(0)?, row.try_get(1)?];
         if found != [i64::try_from(written)?, i64::try_from(open)?] {
             let found = format!("{} records, {} of them open", found[0], found[1]);

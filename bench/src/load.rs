@@ -45,7 +45,10 @@ pub(crate) async fn send<P: Publisher + Clone + 'static>(
         let (publisher, left, settled) = (publisher.clone(), Arc::clone(&left), settled.clone());
         tasks.spawn(async move {
             let take = |left: usize| left.checked_sub(1);
-            while left.try_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+            while left
+                .try_update(Ordering::Relaxed, Ordering::Relaxed, take)
+                .is_ok()
+            {
                 let msg = OutgoingMessage::new(name, &PAYLOAD);
                 publisher.publish(msg, None).await?;
                 if let Some(settled) = &settled {

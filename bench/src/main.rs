@@ -22,6 +22,7 @@ async fn main() -> Result {
         Plan::FULL
     };
     let postgres = env::var("OUTBOX_POSTGRES_URL");
-    let postgres = postgres.map_err(|_| "OUTBOX_POSTGRES_URL is not set: run `cargo xtask bench`")?;
+    let postgres =
+        postgres.map_err(|_| "OUTBOX_POSTGRES_URL is not set: run `cargo xtask bench`")?;
     run(&plan, &postgres).await
 }

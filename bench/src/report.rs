@@ -92,7 +92,10 @@ impl Report<'_> {
     fn tables(&self, charts: &[Chart]) -> String {
         let mut text = String::new();
         for kind in Kind::ALL {
-            for scenario in SCENARIOS.iter().filter(|scenario| scenario.kinds.contains(&kind)) {
+            for scenario in SCENARIOS
+                .iter()
+                .filter(|scenario| scenario.kinds.contains(&kind))
+            {
                 let _ = writeln!(text, "## {}: {}\n", kind.title(), scenario.title);
                 text += &self.by_in_flight(kind.title(), scenario.title);
                 let drawn = |chart: &&Chart| chart.is_of(kind, scenario.title);
@@ -130,7 +133,14 @@ impl Report<'_> {
         let mut text = "## Starts, and tables of many rows\n\n\
              | database | what | side | per second (times the peer) |\n|---|---|---|---|\n"
             .to_owned();
-        let others = [RESEND, RECOVERY, PATH_EMPTY, PATH_FULL, START_EMPTY, START_FULL];
+        let others = [
+            RESEND,
+            RECOVERY,
+            PATH_EMPTY,
+            PATH_FULL,
+            START_EMPTY,
+            START_FULL,
+        ];
         for kind in Kind::ALL {
             for scenario in others {
                 for side in self.figures.sides(kind.title(), scenario) {

@@ -39,10 +39,7 @@ mod tests {
     #[test]
     fn a_ratio_is_taken_round_by_round() {
         // Twice as fast in each round, on a machine that gets slower.
-        assert_eq!(
-            ratio(&[200.0, 20.0, 2.0], &[100.0, 10.0, 1.0]),
-            Some(2.0)
-        );
+        assert_eq!(ratio(&[200.0, 20.0, 2.0], &[100.0, 10.0, 1.0]), Some(2.0));
         // The ratio of the medians would be 1.
         assert_eq!(ratio(&[1.0, 4.0, 6.0], &[4.0, 2.0, 6.0]), Some(1.0));
         assert_eq!(ratio(&[1.0, 4.0, 9.0], &[4.0, 2.0, 3.0]), Some(2.0));

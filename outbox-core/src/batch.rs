@@ -1,6 +1,7 @@
 //! Batch handlers, which no layer wraps: they take their records, and settle them, by themselves.
 
 mod headers;
+mod marks;
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Formatter};
@@ -9,14 +10,13 @@ use ruststream::runtime::{HandlerOutcome, Message};
 use tokio::time::timeout_at;
 
 use crate::connection::{Database, Failure, read};
-use crate::crash::{Point, point};
 use crate::handlers::Mount;
 use crate::outbox::Handle;
-use crate::taken::{Delivery, Settled, Taken};
+use crate::taken::{Delivery, Taken};
 use crate::taking::{Found, Taking, log_comes_again, unread};
-use crate::{
-    Backend, Consumer, Mark, Outbox, PAGE_ROWS, Publish, Record, Statements, Stored, TARGET, is_on,
-};
+use crate::{Backend, Mark, Outbox, PAGE_ROWS, Publish, Record, Statements, Stored, TARGET, is_on};
+
+use marks::Marks;
 
 pub use headers::OutboxHeaders;
 
@@ -73,10 +73,12 @@ where
         let _ = handler;
         let mount = Mount::of_batch::<C>();
         let registered = self.names.registered();
+        registered.see(mount);
         let deliveries = batch.iter().map(|message| {
             let OutboxHeaders { id, retries } = message.headers.as_ref();
-            let delivery = || Delivery::of(registered, mount, id.clone(), *retries);
-            is_on().then(delivery).flatten()
+            is_on()
+                .then(|| Delivery::of(registered, mount, id.clone(), *retries))
+                .flatten()
         });
         let deliveries: Vec<_> = deliveries.collect();
         let keys = deliveries
@@ -167,14 +169,13 @@ impl<B: Backend, L> Outbox<B, L> {
         B: Statements<R>,
         R: Mark<B>,
     {
-        let by_key = |(id, stored): (R::Id, Stored)| (id.to_string(), stored);
         let ids = parsed::<R>(page);
         let bound = self.settings.acquire_timeout;
-        let read = read!(database, &self.settings, bound, |conn| R::fetch_batch(
+        let found = read!(database, &self.settings, bound, |conn| fetch::<B, R>(
             &mut conn, &ids
         ))
         .await?;
-        records.extend(read.into_iter().map(by_key));
+        records.extend(found);
         let absent = page.iter().filter(|key| !records.contains_key(**key));
         let absent: Vec<&str> = absent.copied().collect();
         if absent.is_empty() {
@@ -182,12 +183,35 @@ impl<B: Backend, L> Outbox<B, L> {
         }
         let ids = parsed::<R>(&absent);
         let mut transaction = database.begin(&self.settings).await?;
-        let fetch = R::fetch_batch(&mut transaction.connection, &ids);
-        let read = timeout_at(transaction.deadline, fetch).await;
-        let read = transaction.finish(read).await?;
-        records.extend(read.into_iter().map(by_key));
+        let found = fetch::<B, R>(&mut transaction.connection, &ids);
+        let found = timeout_at(transaction.deadline, found).await;
+        records.extend(transaction.finish(found).await?);
         Ok(())
     }
+}
+
+/// Reads records: in one statement, where each step is the backend's.
+async fn fetch<B, R>(conn: &mut B::Connection, ids: &[R::Id]) -> Result<Records, B::Error>
+where
+    B: Statements<R>,
+    R: Mark<B>,
+{
+    let mut records = Records::new();
+    if R::BATCHED {
+        let found = B::fetch_batch(conn, ids).await?;
+        records.extend(
+            found
+                .into_iter()
+                .map(|(id, stored)| (id.to_string(), stored)),
+        );
+        return Ok(records);
+    }
+    for id in ids {
+        if let Some(stored) = R::fetch(conn, id).await? {
+            records.insert(id.to_string(), stored);
+        }
+    }
+    Ok(records)
 }
 
 impl<B: Backend, R, M> Debug for TakenBatch<'_, B, R, M> {
@@ -212,8 +236,11 @@ where
 
     /// Marks the records of what was acknowledged or dropped, in one statement for each 256, and
     /// returns the outcomes of the whole batch. `outcomes` are those of the [open](Self::open)
-    /// messages, in their order; `std::iter::repeat_with(HandlerOutcome::ack)` is one for all. A
-    /// message without an outcome comes back later.
+    /// messages, in their order; `std::iter::repeat_with(HandlerOutcome::ack)` is one for all.
+    ///
+    /// A message without an outcome comes back later. Where it is known beforehand that they are
+    /// not as many as the open messages, none can be told from another: all come back, and an error
+    /// is logged.
     ///
     /// It does not fail: records that could not be marked are logged and stay open, as with the
     /// layer.
@@ -223,9 +250,7 @@ where
     ) -> Vec<HandlerOutcome> {
         let handle = self.handle;
         let (outcomes, marks) = self.outcomes(outcomes.into_iter());
-        if let Some(database) = handle.database()
-            && !marks.is_empty()
-        {
+        if let Some(database) = handle.database() {
             marks.write(handle, database).await;
         }
         outcomes
@@ -233,9 +258,25 @@ where
 
     fn outcomes(
         self,
-        mut outcomes: impl Iterator<Item = HandlerOutcome>,
+        outcomes: impl Iterator<Item = HandlerOutcome>,
     ) -> (Vec<HandlerOutcome>, Marks<R::Id>) {
         let later = || HandlerOutcome::retry_after(self.handle.settings.retry_delay);
+        let open = self.open().count();
+        let matched = match outcomes.size_hint() {
+            (least, Some(most)) if least == most => least == open,
+            _ => true,
+        };
+        if !matched {
+            tracing::error!(
+                target: TARGET,
+                name = self.handle.names.registered().name(),
+                open,
+                outcomes = outcomes.size_hint().0,
+                "a batch handler's outcomes are not as many as its open messages, so all of these \
+                 come back later: give `settle` one for each message of `open()`, in that order",
+            );
+        }
+        let mut outcomes = outcomes.take(if matched { open } else { 0 });
         let mut marks = Marks::default();
         let of_batch = self.elements.into_iter().map(|element| match element {
             Element::Done => HandlerOutcome::ack(),
@@ -243,118 +284,12 @@ where
             Element::Open(taken) => {
                 let outcome = outcomes.next().unwrap_or_else(later);
                 if let Some(taken) = taken {
-                    marks.add(taken, &outcome, R::RETRY);
+                    marks.add(taken, &outcome);
                 }
                 outcome
             }
         });
         let of_batch = of_batch.collect();
         (of_batch, marks)
-    }
-}
-
-/// What is to be written of a batch's outcomes.
-struct Marks<Id> {
-    /// The records of each consumer. There are several where a subscription delivers several names.
-    marked: Vec<(Consumer, Vec<Id>)>,
-    retried: Vec<Id>,
-}
-
-impl<Id> Default for Marks<Id> {
-    fn default() -> Self {
-        Self {
-            marked: Vec::new(),
-            retried: Vec::new(),
-        }
-    }
-}
-
-impl<Id: std::str::FromStr> Marks<Id> {
-    fn add(&mut self, mut taken: Taken<'_>, outcome: &HandlerOutcome, of_retries: bool) {
-        let settled = taken.settle(outcome);
-        let (Some(consumer), Ok(id)) = (taken.consumer(), taken.id().parse()) else {
-            return;
-        };
-        if settled == Settled::Retried {
-            if of_retries {
-                self.retried.push(id);
-            }
-            return;
-        }
-        match self.marked.iter_mut().find(|(of, _)| *of == consumer) {
-            Some((_, ids)) => ids.push(id),
-            None => self.marked.push((consumer, vec![id])),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.marked.is_empty() && self.retried.is_empty()
-    }
-}
-
-impl<Id: fmt::Display> Marks<Id> {
-    async fn write<B, R>(&self, handle: &Handle<B, R>, database: &Database<B>)
-    where
-        B: Statements<R>,
-        R: Mark<B, Id = Id>,
-    {
-        let name = handle.names.registered().name();
-        let ids = self.marked.iter().flat_map(|(_, ids)| ids);
-        let asked = ids.clone().count();
-        // Marks are the same twice, so those that met a dead connection are tried on another one.
-        let written = match self.try_write::<B, R>(handle, database).await {
-            Err(Failure::Database(_)) => self.try_write::<B, R>(handle, database).await,
-            written => written,
-        };
-        match written {
-            Ok(open) if open < asked as u64 && R::SPEC.processed_at_column().is_some() => {
-                tracing::warn!(
-                    target: TARGET,
-                    name,
-                    open,
-                    asked,
-                    "the marks of a batch did not find all of their records open: copies of the \
-                     messages were processed meanwhile, or rows were changed by hand; the \
-                     handler's outcomes stand",
-                );
-            }
-            Ok(_) => {}
-            Err(failure) => tracing::error!(
-                target: TARGET,
-                name,
-                ids = ?ids.map(ToString::to_string).collect::<Vec<_>>(),
-                error = %failure,
-                "the records of a batch could not be marked: the handler's outcomes stand, the \
-                 records stay open, and the next start sends their messages again",
-            ),
-        }
-    }
-
-    async fn try_write<B, R>(
-        &self,
-        handle: &Handle<B, R>,
-        database: &Database<B>,
-    ) -> Result<u64, Failure<B>>
-    where
-        B: Statements<R>,
-        R: Mark<B, Id = Id>,
-    {
-        let mut transaction = database.begin(&handle.settings).await?;
-        point(Point::BeforeMark);
-        let conn = &mut transaction.connection;
-        let write = async {
-            let mut open = 0;
-            for (consumer, ids) in &self.marked {
-                for page in ids.chunks(PAGE_ROWS) {
-                    open += R::mark_batch(conn, page, *consumer).await?;
-                }
-            }
-            for id in &self.retried {
-                R::retry(conn, id).await?;
-            }
-            Ok(open)
-        };
-        let written = timeout_at(transaction.deadline, write).await;
-        transaction.finish(written).await
     }
 }

@@ -59,7 +59,7 @@ pub enum OutboxError {
     #[error(
         "another transaction holds the write lock that the record of a message for `{name}` needs, \
          and kept it for {waited:?}: the message was not sent; it is usually the handler's own \
-         transaction, so publish before the handler's first write, or after its commit"
+         transaction, so publish before that transaction's first statement, or after its commit"
     )]
     WriteLockHeld {
         /// The name that the message was published under.

@@ -45,6 +45,11 @@ pub trait Mark<B: Statements<Self>>: Record {
     /// delivery takes no connection.
     const RETRY: bool = false;
 
+    /// Whether each step is the backend's, so that the records of a batch are read, and marked, in
+    /// one statement. The derive says so. While it is `false`, a batch takes the steps record by
+    /// record.
+    const BATCHED: bool = false;
+
     /// Reads the record when its message arrives, before the handler runs. `None`: the table has
     /// no record with this id.
     ///
@@ -112,34 +117,6 @@ pub trait Mark<B: Statements<Self>>: Record {
     ) -> impl Future<Output = Result<(), B::Error>> + Send {
         let _ = (conn, id);
         std::future::ready(Ok(()))
-    }
-
-    /// Reads the records of a batch: in place of [`fetch`](Self::fetch) for each. What is not among
-    /// them is not in the table.
-    ///
-    /// # Errors
-    ///
-    /// As [`fetch`](Self::fetch), for the whole batch.
-    fn fetch_batch(
-        conn: &mut B::Connection,
-        ids: &[Self::Id],
-    ) -> impl Future<Output = Result<Vec<(Self::Id, Stored)>, B::Error>> + Send {
-        B::fetch_batch(conn, ids)
-    }
-
-    /// Marks the records of a batch whose messages were acknowledged or dropped: in place of
-    /// [`ack`](Self::ack), [`discard`](Self::discard) and [`consume`](Self::consume) for each.
-    /// Returns how many of them were open.
-    ///
-    /// # Errors
-    ///
-    /// As [`ack`](Self::ack), for the whole batch.
-    fn mark_batch(
-        conn: &mut B::Connection,
-        ids: &[Self::Id],
-        consumer: Consumer,
-    ) -> impl Future<Output = Result<u64, B::Error>> + Send {
-        B::mark_batch(conn, ids, consumer)
     }
 
     /// The ids that a start sends again: the open records of `name`, in ascending order.

@@ -119,6 +119,10 @@ impl<B: Backend, L> Outbox<B, L> {
         self
     }
 
+    pub(crate) fn shared_database(&self) -> Arc<OnceLock<Database<B>>> {
+        Arc::clone(&self.database)
+    }
+
     pub(crate) fn database(&self) -> Option<&Database<B>> {
         self.database.get()
     }
@@ -254,8 +258,10 @@ impl<B: Backend, L: Names> Outbox<B, L> {
     /// The subscription layer: reads the record of a delivery before its handler runs, and marks
     /// it after the handler acknowledged or dropped.
     ///
-    /// Add it before every other layer, so that it runs outermost: a layer outside it that held a
-    /// transaction open would make the mark wait for that transaction's lock.
+    /// Add it before every other layer, so that it runs outermost. A mark that meets the lock of a
+    /// transaction outside it, a layer's or an inbox's, gives up after
+    /// [`lock_wait`](Self::lock_wait) and is written once the delivery is settled, as are the later
+    /// marks of that handler.
     #[must_use]
     pub fn layer(&self) -> OutboxLayer<B, L> {
         OutboxLayer::new(self.clone())
@@ -299,7 +305,7 @@ impl<B: Backend, L: Names> Outbox<B, L> {
         P: Publisher + 'static,
     {
         let outbox = self.clone();
-        move |publisher| Box::pin(async move { republish::run(&outbox, None, &publisher).await })
+        move |publisher| Box::pin(async move { republish::run(&outbox, None, publisher).await })
     }
 
     /// [`republish`](Self::republish) for some of the names: those that one of the app's brokers
@@ -329,7 +335,7 @@ impl<B: Backend, L: Names> Outbox<B, L> {
         }
         let outbox = self.clone();
         move |publisher| {
-            Box::pin(async move { republish::run(&outbox, Some(&names), &publisher).await })
+            Box::pin(async move { republish::run(&outbox, Some(&names), publisher).await })
         }
     }
 }

@@ -16,6 +16,8 @@ use crate::registry::Registered;
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     active: AtomicBool,
+    /// Whether any was taken up since it was asked last.
+    moving: AtomicBool,
     ahead: Mutex<HashSet<String>>,
     taken: Notify,
 }
@@ -24,6 +26,7 @@ impl Pace {
     /// A message with the record's id arrived at this process's own layer.
     pub(crate) fn take(&self, id: &str) {
         if self.active.load(Ordering::Acquire) && self.ahead().remove(id) {
+            self.moving.store(true, Ordering::Release);
             self.taken.notify_one();
         }
     }
@@ -52,20 +55,21 @@ impl Pacing {
     ///
     /// # Errors
     ///
-    /// How many are, where none was taken up for `patience`. They are forgotten: a new window
+    /// Those that are, where none was taken up for `patience`. They are forgotten: a new window
     /// begins.
-    pub(crate) async fn room(&self, window: usize, patience: Duration) -> Result<(), usize> {
+    pub(crate) async fn room(&self, window: usize, patience: Duration) -> Result<(), Vec<String>> {
         let pace = &self.0.pace;
-        loop {
-            let ahead = pace.ahead().len();
-            if ahead < window {
-                return Ok(());
-            }
+        while pace.ahead().len() >= window {
             if timeout(patience, pace.taken.notified()).await.is_err() {
-                pace.ahead().clear();
-                return Err(ahead);
+                return Err(pace.ahead().drain().collect());
             }
         }
+        Ok(())
+    }
+
+    /// Whether any record was taken up since this was asked last.
+    pub(crate) fn moved(&self) -> bool {
+        self.0.pace.moving.swap(false, Ordering::AcqRel)
     }
 
     /// The record is about to be sent.

@@ -12,7 +12,7 @@ use ruststream::HeaderMap;
 use crate::consumers::Consumers;
 use crate::handlers::{Handlers, Mount, MountId, Part};
 use crate::pace::Pace;
-use crate::retry::Retries;
+use crate::retry::{Expected, Retries};
 use crate::{Backend, Mark, Publish, Record, Statements};
 
 /// A name that is tracked, as a type: for [`track`](crate::Outbox::track), where a repeated name
@@ -109,18 +109,22 @@ impl<R: Record, L, N> Node<R, L, N> {
         }
     }
 
-    /// Declares the handler `H` as a consumer of the name. Whoever shares the name does not see it.
+    /// Declares the handler `H` as a consumer of the name.
     #[track_caller]
-    pub(crate) fn consumer<H>(self, bit: u32) -> Self {
-        let mut registered = Registered::new::<R>(self.registered.name.clone());
+    pub(crate) fn consumer<H>(mut self, bit: u32) -> Self {
+        let name = self.registered.name.clone();
         assert!(
             self.registered.is_name(),
-            "`{}` is a subscription: declare consumers behind the name that they consume",
-            registered.name
+            "`{name}` is a subscription: declare consumers behind the name that they consume"
         );
-        registered.consumers = self.registered.consumers.clone();
-        registered.consumers.declare::<H>(&registered.name, bit);
-        Self::with(registered, self.before)
+        let Some(registered) = Arc::get_mut(&mut self.registered) else {
+            panic!(
+                "the consumers of `{name}` are declared where it is registered, before a clone, a \
+                 handle or a layer is taken of the registry: those would not know of them"
+            );
+        };
+        registered.consumers.declare::<H>(&name, bit);
+        self
     }
 }
 
@@ -268,6 +272,13 @@ impl Registered {
         self.handlers.missing(&self.consumers)
     }
 
+    /// A batch handler has a batch.
+    pub(crate) fn see(&self, mount: Mount) {
+        for name in self.arriving() {
+            name.handlers.see(&name.consumers, mount);
+        }
+    }
+
     /// A handler is mounted, for this name or for another one. Panics where it would be two
     /// consumers of the name.
     pub(crate) fn mount(&self, mount: Mount) {
@@ -289,8 +300,9 @@ impl Registered {
         count: u64,
         delay: Option<Duration>,
     ) {
+        let copy = Expected::after(delay);
         for name in self.arriving() {
-            name.retries.expect(mount, id, count, delay);
+            name.retries.expect(mount, id, count, copy.clone());
         }
     }
 

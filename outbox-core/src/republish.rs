@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ruststream::{HeaderMap, OutgoingMessage, Publisher, Str};
@@ -32,10 +32,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 const PROGRESS: usize = 10_000;
 
 /// Sends the open records of the registry's names, or of `only` some of them.
-pub(crate) async fn run<B: Backend, L: Walk<B>, P: Publisher>(
+pub(crate) async fn run<B: Backend, L: Walk<B>, P: Publisher + 'static>(
     outbox: &Outbox<B, L>,
     only: Option<&[String]>,
-    publisher: &P,
+    publisher: P,
 ) -> Result<(), OutboxError> {
     let mut names = Vec::new();
     outbox.names.all(&mut names);
@@ -49,13 +49,12 @@ pub(crate) async fn run<B: Backend, L: Walk<B>, P: Publisher>(
             name: first.name().to_owned(),
         });
     };
-    let mut start = Start {
-        database,
-        settings: &outbox.settings,
-        publisher,
-        report: RepublishReport::default(),
-        failing: None,
+    let means = Means {
+        database: outbox.shared_database(),
+        settings: outbox.settings,
+        publisher: Arc::new(publisher),
     };
+    let mut start = Start::new(&means, database);
     // All names first: what is published while the records of one are sent is of no other's.
     let mut snapshots = Vec::with_capacity(names.len());
     for registered in names {
@@ -81,13 +80,40 @@ pub(crate) async fn run<B: Backend, L: Walk<B>, P: Publisher>(
     start.finish()
 }
 
+/// What a start works with.
+struct Means<B: Backend, P> {
+    database: Arc<OnceLock<Database<B>>>,
+    settings: Settings,
+    publisher: Arc<P>,
+}
+
+impl<B: Backend, P> Clone for Means<B, P> {
+    fn clone(&self) -> Self {
+        Self {
+            database: Arc::clone(&self.database),
+            settings: self.settings,
+            publisher: Arc::clone(&self.publisher),
+        }
+    }
+}
+
 /// A start under way.
 struct Start<'a, B: Backend, P> {
+    means: &'a Means<B, P>,
     database: &'a Database<B>,
-    settings: &'a Settings,
-    publisher: &'a P,
     report: RepublishReport,
     failing: Option<Failing>,
+}
+
+impl<'a, B: Backend, P> Start<'a, B, P> {
+    fn new(means: &'a Means<B, P>, database: &'a Database<B>) -> Self {
+        Self {
+            means,
+            database,
+            report: RepublishReport::default(),
+            failing: None,
+        }
+    }
 }
 
 /// Sends that fail, with no success between them.
@@ -101,7 +127,7 @@ impl<B: Backend, P: Publisher> Start<'_, B, P> {
         if self.report.failed == 0 {
             return Ok(());
         }
-        if self.settings.start_after_failed_republish {
+        if self.means.settings.start_after_failed_republish {
             tracing::error!(
                 target: TARGET,
                 report = %self.report,
@@ -135,8 +161,9 @@ impl<B: Backend, P: Publisher> Start<'_, B, P> {
             }
         };
         pacing.send(id);
+        let began = Instant::now();
         let outgoing = OutgoingMessage::new(name, &message.payload).with_headers(headers);
-        let cause = match timeout(GIVE_UP, self.publisher.publish(outgoing, None)).await {
+        let cause = match timeout(GIVE_UP, self.means.publisher.publish(outgoing, None)).await {
             Ok(Ok(())) => {
                 self.report.sent += 1;
                 self.failing = None;
@@ -147,8 +174,8 @@ impl<B: Backend, P: Publisher> Start<'_, B, P> {
         };
         pacing.not_sent(id);
         self.failed(name, Some(id), cause);
-        let failing = self.failing.get_or_insert_with(|| Failing {
-            since: Instant::now(),
+        let failing = self.failing.get_or_insert(Failing {
+            since: began,
             pause: PAUSE,
         });
         self.report.given_up = failing.since.elapsed() >= GIVE_UP;
@@ -160,7 +187,12 @@ impl<B: Backend, P: Publisher> Start<'_, B, P> {
 
     /// The publisher's own headers, the stored ones over them, and the id.
     fn headers(&self, id: &str, message: &StoredMessage) -> Result<HeaderMap, serde_json::Error> {
-        let mut headers = self.publisher.base_headers().cloned().unwrap_or_default();
+        let mut headers = self
+            .means
+            .publisher
+            .base_headers()
+            .cloned()
+            .unwrap_or_default();
         if let Some(text) = &message.headers {
             for (name, value) in decode_headers(text)?.iter() {
                 headers.insert(Str::from(name), bytes::Bytes::copy_from_slice(value));
@@ -204,7 +236,7 @@ struct Resend<'s, 'a, B: Backend, P> {
     open: Open<B>,
 }
 
-impl<B: Backend, P: Publisher> Visit<B> for Resend<'_, '_, B, P> {
+impl<B: Backend, P: Publisher + 'static> Visit<B> for Resend<'_, '_, B, P> {
     type Output = ();
 
     async fn visit<R>(self)
@@ -240,14 +272,13 @@ struct Sending<'s, 'a, B: Backend, P> {
     registered: &'s Arc<Registered>,
 }
 
-impl<B: Backend, P: Publisher> Sending<'_, '_, B, P> {
+impl<B: Backend, P: Publisher + 'static> Sending<'_, '_, B, P> {
     async fn send_open<R>(&mut self, open: &OpenIds<R::Id, B::Error>) -> Result<(), Failure<B>>
     where
         R: Mark<B>,
         B: Statements<R>,
     {
         let name = self.registered.name();
-        let (database, settings) = (self.start.database, self.start.settings);
         for error in &open.unreadable {
             let cause = format!("the id of a row cannot be read: {}", Chain(error));
             self.start.failed(name, None, cause);
@@ -261,9 +292,27 @@ impl<B: Backend, P: Publisher> Sending<'_, '_, B, P> {
             open = open.ids.len(),
             "sending again the records that are open at the start",
         );
-        let mut window = Window::open(Arc::clone(self.registered), settings);
-        let mut progress = Progress::of(open.ids.len());
-        for ids in open.ids.chunks(PAGE_ROWS) {
+        let mut window = Window::open(Arc::clone(self.registered), &self.start.means.settings);
+        self.send_ids::<R>(&open.ids, &mut window).await?;
+        if !self.start.report.given_up {
+            let again = Again {
+                means: self.start.means.clone(),
+                registered: Arc::clone(self.registered),
+                window,
+            };
+            tokio::spawn(again.run::<R>());
+        }
+        Ok(())
+    }
+
+    async fn send_ids<R>(&mut self, ids: &[R::Id], window: &mut Window) -> Result<(), Failure<B>>
+    where
+        R: Mark<B>,
+        B: Statements<R>,
+    {
+        let (database, settings) = (self.start.database, &self.start.means.settings);
+        let mut progress = Progress::of(ids.len());
+        for ids in ids.chunks(PAGE_ROWS) {
             let sizes = read!(database, settings, NO_ANSWER, |conn| B::open_sizes(
                 &mut conn, ids
             ))
@@ -281,9 +330,8 @@ impl<B: Backend, P: Publisher> Sending<'_, '_, B, P> {
                     }
                 }
             }
-            progress.log(name, ids.len());
+            progress.log(self.registered.name(), ids.len());
         }
-        window.close();
         Ok(())
     }
 
@@ -301,6 +349,54 @@ impl<B: Backend, P: Publisher> Sending<'_, '_, B, P> {
                 self.start.failed(name, Some(&id), cause);
             }
         }
+    }
+}
+
+/// What follows a start, which does not wait for it: a broker that drops what a receiver's buffer
+/// does not hold may have dropped some of what was sent, where others send to it as well.
+struct Again<B: Backend, P> {
+    means: Means<B, P>,
+    registered: Arc<Registered>,
+    window: Window,
+}
+
+impl<B: Backend, P: Publisher + 'static> Again<B, P> {
+    /// Sends once more what is open and was not taken up.
+    async fn run<R>(mut self)
+    where
+        R: Mark<B>,
+        B: Statements<R>,
+    {
+        let name = self.registered.name();
+        let mut time = 0;
+        while let (Err(left), Some(database)) =
+            (self.window.taken_up(time).await, self.means.database.get())
+        {
+            time += 1;
+            tracing::info!(
+                target: TARGET,
+                name,
+                left = left.len(),
+                "records that the start sent were not taken up, while others were: those that are \
+                 still open are sent once more",
+            );
+            let ids = left.iter().map(|id| id.parse().ok());
+            let ids: Vec<R::Id> = ids.flatten().collect();
+            let mut start = Start::new(&self.means, database);
+            let mut sending = Sending {
+                start: &mut start,
+                registered: &self.registered,
+            };
+            let sent = sending.send_ids::<R>(&ids, &mut self.window).await;
+            if let Err(failure) = sent {
+                let cause = format!("they could not be read, and stay open: {failure}");
+                start.failed(name, None, cause);
+            }
+            if start.report.failed > 0 {
+                break;
+            }
+        }
+        self.window.warn_of_missing_consumers();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ruststream::HeaderMap;
@@ -29,16 +29,40 @@ pub(crate) struct Retries {
     notes: Mutex<VecDeque<Note>>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Note {
     mount: MountId,
     id: String,
     count: u64,
     /// When the copy leaves. `None`: at once, or it is the broker that redelivers.
     due: Option<Instant>,
+    /// Whether it is expected still. A copy of what a pattern delivered may leave under any of its
+    /// names: each of them has the note.
+    expected: Arc<AtomicBool>,
+}
+
+/// A copy that is expected, for the notes of each name that it may leave under.
+#[derive(Debug, Clone)]
+pub(crate) struct Expected {
+    due: Option<Instant>,
+    expected: Arc<AtomicBool>,
+}
+
+impl Expected {
+    /// It leaves after `delay`.
+    pub(crate) fn after(delay: Option<Duration>) -> Self {
+        Self {
+            due: delay.and_then(|delay| Instant::now().checked_add(delay)),
+            expected: Arc::new(AtomicBool::new(true)),
+        }
+    }
 }
 
 impl Note {
+    fn is_expected(&self) -> bool {
+        self.expected.load(Ordering::Acquire)
+    }
+
     fn is_of(&self, mount: MountId, id: &str) -> bool {
         self.mount == mount && self.id == id
     }
@@ -55,9 +79,8 @@ pub(crate) fn parse_count(count: Option<&str>) -> u64 {
 }
 
 impl Retries {
-    /// A delivery of the record was answered with a retry: its copy will count one more, and leaves
-    /// after `delay`.
-    pub(crate) fn expect(&self, mount: MountId, id: &str, count: u64, delay: Option<Duration>) {
+    /// A delivery of the record was answered with a retry: its copy will count one more.
+    pub(crate) fn expect(&self, mount: MountId, id: &str, count: u64, copy: Expected) {
         let mut notes = self.notes();
         if notes.len() == KEPT {
             notes.pop_front();
@@ -66,7 +89,8 @@ impl Retries {
             mount,
             id: id.to_owned(),
             count: count + 1,
-            due: delay.and_then(|delay| Instant::now().checked_add(delay)),
+            due: copy.due,
+            expected: copy.expected,
         });
         self.any.store(true, Ordering::Release);
     }
@@ -81,13 +105,14 @@ impl Retries {
         };
         let count = retry_count(headers);
         let mut notes = self.notes();
+        notes.retain(Note::is_expected);
         let copied = |note: &Note| note.id == id && note.count == count;
-        let Some(at) = notes.iter().position(copied) else {
-            return false;
-        };
-        notes.remove(at);
+        let copy = notes
+            .iter()
+            .position(copied)
+            .and_then(|at| notes.remove(at));
         self.any.store(!notes.is_empty(), Ordering::Release);
-        true
+        copy.is_some_and(|copy| copy.expected.swap(false, Ordering::AcqRel))
     }
 
     /// A delivery of the record arrived. A copy that counts no more than it does is not coming, and
@@ -104,7 +129,11 @@ impl Retries {
         let mut notes = self.notes();
         notes.retain(|note| {
             let comes = note.mount != mount || note.due.is_some_and(|due| due + LEAVING > now);
-            note.id != id || note.count > count && comes
+            let kept = note.id != id || note.count > count && comes;
+            if !kept {
+                note.expected.store(false, Ordering::Release);
+            }
+            kept && note.is_expected()
         });
         self.any.store(!notes.is_empty(), Ordering::Release);
         let mut notes = notes.iter().filter(|note| note.is_of(mount, id));
@@ -138,12 +167,12 @@ mod tests {
     async fn a_copy_of_another_instance_leaves_the_own_one_to_wait_for() {
         let retries = Retries::default();
         assert!(!retries.arrived(mount(0), "1", 1));
-        retries.expect(mount(0), "1", 1, DELAY);
+        retries.expect(mount(0), "1", 1, Expected::after(DELAY));
         assert!(retries.arrived(mount(0), "1", 1), "one is on its way");
         assert!(!retries.arrived(mount(1), "1", 1), "for that handler");
         tokio::time::advance(Duration::from_millis(1100)).await;
         assert!(!retries.arrived(mount(0), "1", 1), "it is leaving");
-        retries.expect(mount(0), "1", 1, DELAY);
+        retries.expect(mount(0), "1", 1, Expected::after(DELAY));
         assert!(retries.is_copy(&copy("2")));
         assert!(retries.is_copy(&copy("2")), "and so is that one's");
         assert!(!retries.is_copy(&copy("2")));
@@ -154,7 +183,7 @@ mod tests {
     async fn a_redelivery_ends_the_wait_for_a_copy() {
         for (delay, passed) in [(None, 0), (DELAY, 3)] {
             let retries = Retries::default();
-            retries.expect(mount(0), "1", 0, delay);
+            retries.expect(mount(0), "1", 0, Expected::after(delay));
             tokio::time::advance(Duration::from_secs(passed)).await;
             assert!(!retries.arrived(mount(0), "1", 0));
             assert!(!retries.is_copy(&copy("1")));
@@ -164,11 +193,27 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_copy_itself_ends_the_wait_for_it() {
         let retries = Retries::default();
-        retries.expect(mount(0), "1", 0, DELAY);
+        retries.expect(mount(0), "1", 0, Expected::after(DELAY));
         assert!(!retries.arrived(mount(0), "1", 1));
         assert!(
             !retries.is_copy(&copy("1")),
             "what carries its headers is new"
         );
+    }
+
+    /// Whichever name of a pattern the copy leaves under, the others expect it no longer.
+    #[tokio::test(start_paused = true)]
+    async fn a_copy_that_left_under_one_name_is_expected_under_no_other() {
+        let (card, sepa) = (Retries::default(), Retries::default());
+        for ends in [
+            |card: &Retries| card.is_copy(&copy("1")),
+            |card: &Retries| !card.arrived(mount(1), "1", 1),
+        ] {
+            let expected = Expected::after(DELAY);
+            card.expect(mount(0), "1", 0, expected.clone());
+            sepa.expect(mount(0), "1", 0, expected);
+            assert!(ends(&card));
+            assert!(!sepa.is_copy(&copy("1")));
+        }
     }
 }

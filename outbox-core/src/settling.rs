@@ -8,50 +8,102 @@ use crate::registry::{Visit, Walk};
 use crate::settings::Settings;
 use crate::taken::{Settled, Taken};
 use crate::taking::Complete;
-use crate::{Backend, Consumer, Mark, Outbox, Publish, Statements, TARGET};
+use crate::{Backend, Consumer, Mark as Marks, Outbox, Publish, Statements, TARGET};
+
+/// Whether a mark is tried once more if it meets a held lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Try {
+    First,
+    Last,
+}
+
+/// What came of the first try of a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marking {
+    /// It is written, or was given up and logged.
+    Over,
+    /// Another transaction holds the lock that it needs: perhaps the delivery's own, which ends when
+    /// the delivery is settled.
+    LockHeld,
+}
+
+/// A mark that is to be written.
+struct Mark<'a> {
+    subscription: &'a str,
+    name: &'a str,
+    id: &'a str,
+    settled: Settled,
+    consumer: Consumer,
+}
 
 impl<B: Backend, L: Walk<B>> Outbox<B, L> {
     /// Marks the record of a delivery by how its handler settled it.
-    pub(crate) async fn mark(&self, taken: &Taken<'_>, settled: Settled) {
+    pub(crate) async fn mark(&self, taken: &Taken<'_>, settled: Settled) -> Marking {
         let Some(consumer) = taken.consumer() else {
-            return;
+            return Marking::Over;
         };
-        let subscription = taken.registered().name();
-        self.mark_record(subscription, taken.name(), taken.id(), settled, consumer)
-            .await;
+        let mark = Mark {
+            subscription: taken.registered().name(),
+            name: taken.name(),
+            id: taken.id(),
+            settled,
+            consumer,
+        };
+        self.write(&mark, Try::First).await
+    }
+
+    /// The same, for when the delivery is settled.
+    pub(crate) fn mark_later(
+        &self,
+        taken: &Taken<'_>,
+        settled: Settled,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let outbox = self.clone();
+        let [subscription, name, id] =
+            [taken.registered().name(), taken.name(), taken.id()].map(str::to_owned);
+        let consumer = taken.consumer();
+        async move {
+            let Some(consumer) = consumer else {
+                return;
+            };
+            let mark = Mark {
+                subscription: &subscription,
+                name: &name,
+                id: &id,
+                settled,
+                consumer,
+            };
+            outbox.write(&mark, Try::Last).await;
+        }
     }
 
     /// Closes a record whose marks are complete.
     pub(crate) async fn close(&self, complete: Complete<'_>) {
-        let Complete {
-            subscription,
-            name,
-            id,
-            consumer,
-        } = complete;
-        self.mark_record(subscription, name, &id, Settled::Acked, consumer)
-            .await;
+        let mark = Mark {
+            subscription: complete.subscription,
+            name: complete.name,
+            id: &complete.id,
+            settled: Settled::Acked,
+            consumer: complete.consumer,
+        };
+        self.write(&mark, Try::Last).await;
     }
 
-    async fn mark_record(
-        &self,
-        subscription: &str,
-        name: &str,
-        id: &str,
-        settled: Settled,
-        consumer: Consumer,
-    ) {
+    async fn write(&self, mark: &Mark<'_>, attempt: Try) -> Marking {
+        let Mark {
+            name, id, settled, ..
+        } = *mark;
         let Some(database) = self.database() else {
-            return;
+            return Marking::Over;
         };
         let settle = Settle {
             database,
             settings: &self.settings,
             id,
             settled,
-            consumer,
+            consumer: mark.consumer,
         };
-        match self.names.walk(subscription, settle).await {
+        match self.names.walk(mark.subscription, settle).await {
             None | Some(Ok(true)) => {}
             Some(Ok(false)) => tracing::warn!(
                 target: TARGET,
@@ -61,6 +113,9 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
                 "the mark found no open record: another copy of the message was processed \
                  meanwhile, or the row was changed by hand; the handler's outcome stands",
             ),
+            Some(Err(Failure::WriteLockHeld(..))) if attempt == Try::First => {
+                return Marking::LockHeld;
+            }
             Some(Err(failure)) => tracing::error!(
                 target: TARGET,
                 name,
@@ -71,6 +126,7 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
                  open, and the next start sends its message again",
             ),
         }
+        Marking::Over
     }
 }
 
@@ -85,7 +141,7 @@ struct Settle<'a, B: Backend> {
 impl<B: Backend> Settle<'_, B> {
     async fn mark<R>(&self, id: &R::Id) -> Result<bool, Failure<B>>
     where
-        R: Mark<B>,
+        R: Marks<B>,
         B: Statements<R>,
     {
         let mut transaction = self.database.begin(self.settings).await?;
@@ -113,7 +169,7 @@ impl<B: Backend> Visit<B> for Settle<'_, B> {
 
     async fn visit<R>(self) -> Self::Output
     where
-        R: Publish<B> + Mark<B>,
+        R: Publish<B> + Marks<B>,
         B: Statements<R>,
     {
         if self.settled == Settled::Retried && !R::RETRY {

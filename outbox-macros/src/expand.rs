@@ -17,7 +17,11 @@ pub(crate) fn expand(input: &DeriveInput, default_root: TokenStream) -> TokenStr
 
 fn impls(record: &Record, root: &TokenStream) -> TokenStream {
     let described = described(record, root);
-    let mark = (!record.custom).then(|| for_every_driver(record, root, &quote!(Mark), None));
+    let batched = quote!(
+        const BATCHED: bool = true;
+    );
+    let mark =
+        (!record.custom).then(|| for_every_driver(record, root, &quote!(Mark), Some(&batched)));
     let publish = record.publish.then(|| {
         let driver = driver();
         let body = quote! {

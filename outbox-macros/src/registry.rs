@@ -6,7 +6,9 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::token::{Brace, Bracket};
-use syn::{Error, Expr, Ident, Lit, LitInt, LitStr, Result, Token, Type, braced, bracketed};
+use syn::{
+    Error, Expr, Ident, Lit, LitInt, LitStr, Result, Token, Type, TypePath, braced, bracketed,
+};
 
 /// The whole macro: the two brackets of the backend, then the user's entries.
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
@@ -55,7 +57,7 @@ struct Named {
 /// `0 => handler`
 struct Consumer {
     bit: LitInt,
-    handler: Type,
+    handler: TypePath,
 }
 
 /// The highest bit of a consumer.
@@ -113,8 +115,9 @@ impl Entries {
                 "a name cannot be empty: write the name that messages are published under",
             ));
         }
-        let mut tracked = self.tracked.iter().map(|tracked| &tracked.named);
-        if let Some(first) = tracked.find(|first| first.name.value() == text) {
+        let tracked = self.tracked.iter().map(|tracked| &tracked.named);
+        let mut taken = tracked.chain(self.deliveries.iter().flatten());
+        if let Some(first) = taken.find(|first| first.name.value() == text) {
             return Err(registered_already(&name, first));
         }
         Ok(Named { name, record })
@@ -162,6 +165,9 @@ impl Entries {
         let content;
         bracketed!(content in input);
         let mut deliveries: Vec<Named> = Vec::new();
+        if content.is_empty() {
+            return Err(content.error("name at least one subscription, or leave the list out"));
+        }
         let refused = each(&content, |content| {
             let named = self.named(content)?;
             let mut before = deliveries.iter();
@@ -259,13 +265,13 @@ fn consumers(key: &Ident, input: ParseStream<'_>) -> Result<Vec<Consumer>> {
             return Err(Error::new(bit.span(), FORM));
         }
         content.parse::<Token![=>]>()?;
-        let handler: Type = content.parse()?;
+        let handler: TypePath = content.parse()?;
         let number = bit.base10_parse::<u32>().ok();
         let number = number.filter(|number| *number <= HIGHEST).ok_or_else(|| {
             let message = format!("a consumer's bit is a number from 0 to {HIGHEST}");
             Error::new(bit.span(), message)
         })?;
-        let text = |handler: &Type| quote!(#handler).to_string();
+        let text = |handler: &TypePath| quote!(#handler).to_string();
         for first in &consumers {
             if first.bit.base10_parse::<u32>().ok() == Some(number) {
                 let message = format!(
@@ -278,7 +284,7 @@ fn consumers(key: &Ident, input: ParseStream<'_>) -> Result<Vec<Consumer>> {
             }
             if text(&first.handler) == text(&handler) {
                 let message = format!("`{}` is a consumer already: keep one", text(&handler));
-                return Err(Error::new(handler.span(), message));
+                return Err(Error::new_spanned(&handler, message));
             }
         }
         consumers.push(Consumer { bit, handler });

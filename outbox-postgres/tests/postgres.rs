@@ -143,7 +143,10 @@ async fn assert_write_lock_held<D: Tested>(
     let pool = stand.pool(2).await;
     let error = publish_within::<D>(&pool, sql).await.unwrap_err();
     assert!(error.contains("write lock"), "{error}");
-    assert!(error.contains("first write"), "it says what to do: {error}");
+    assert!(
+        error.contains("first statement"),
+        "it says what to do: {error}"
+    );
     // The connections that waited are clean, and nothing is written later.
     let service = service_on::<D>(&pool).leaving_open().without_republish();
     let service = service.start().await;

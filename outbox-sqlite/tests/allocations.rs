@@ -38,12 +38,13 @@ fn allocations(runtime: &Runtime, mut work: impl AsyncFnMut()) -> u64 {
 #[derive(Deserialized)]
 struct Payload<'a>(&'a [u8]);
 
-#[derive(Outgoing, Serialized)]
-struct Reply(Vec<u8>);
+/// Not bytes that are serialized already: those bypass the publish layers.
+#[derive(Outgoing, serde::Serialize)]
+struct Reply(usize);
 
 #[subscriber("requests", reply("replies"))]
 async fn answer(payload: &Payload<'_>) -> Reply {
-    Reply(payload.0.to_vec())
+    Reply(payload.0.len())
 }
 
 #[subscriber("replies")]
@@ -73,7 +74,7 @@ macro_rules! untracked {
             for _ in 0..MESSAGES {
                 let msg = OutgoingMessage::new("requests", b"0123456789");
                 publisher.publish(msg, None).await.unwrap();
-                assert_eq!(replies.recv().await, Some(10));
+                assert_eq!(replies.recv().await, Some(2));
             }
         });
         runtime.block_on(app.shutdown()).unwrap();

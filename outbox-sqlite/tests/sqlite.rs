@@ -134,7 +134,10 @@ async fn a_handler_that_wrote_in_its_transaction_gets_write_lock_held<D: Tested>
                 .await
                 .unwrap_err();
             assert!(error.contains("write lock"), "{journal:?} {busy}: {error}");
-            assert!(error.contains("first write"), "it says what to do: {error}");
+            assert!(
+                error.contains("first statement"),
+                "it says what to do: {error}"
+            );
             // The connections that waited are clean, and nothing is written later.
             let service = service_on::<D>(&pool).leaving_open().start().await;
             service.publish("payments", b"2").await.unwrap();

@@ -25,7 +25,9 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, root: &Path) -> Result<bool> {
     let interrupt = Interrupt::watch()?;
     let mut build = Cargo::default();
-    build.args.extend(["build", "--release", "-p", "bench", "--bins"]);
+    build
+        .args
+        .extend(["build", "--release", "-p", "bench", "--bins"]);
     if !passes(&build, root, &interrupt)? {
         return Ok(false);
     }
@@ -43,7 +45,9 @@ pub(crate) fn run(options: &Options, root: &Path) -> Result<bool> {
     if measure.set.is_empty() {
         measure.kept.push(POSTGRES.url);
     }
-    measure.set.push(("RUSTSTREAM_SQLX_OUTBOX", "on".to_owned()));
+    measure
+        .set
+        .push(("RUSTSTREAM_SQLX_OUTBOX", "on".to_owned()));
     passes(&measure, root, &interrupt)
 }
 

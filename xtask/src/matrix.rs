@@ -60,6 +60,8 @@ const ROWS: &[Row] = &[
         .on(REDIS),
     Row::tests("examples/nats", Switch::On, &["-p", "nats-core"]).on(NATS),
     Row::tests("xtask", Switch::On, &["-p", "xtask"]),
+    // Last: it needs every server, which the rows before it have had installed.
+    Row::run("crash tests", CRASH),
 ];
 
 const CORE: &[&str] = &["-p", "outbox-core", "-p", "outbox-macros", "--all-features"];
@@ -95,6 +97,8 @@ const RUSQLITE_SQLX: &str = "outbox-sqlite/rusqlite,outbox-postgres/sqlx";
 const RUSQLITE_TOKIO: &str = "outbox-sqlite/rusqlite,outbox-postgres/tokio-postgres";
 const ALL_DRIVERS: &str =
     "outbox-sqlite/sqlx,outbox-sqlite/rusqlite,outbox-postgres/sqlx,outbox-postgres/tokio-postgres";
+
+const CRASH: &[&str] = &["-p", "xtask", "--", "crash-test", "--rounds", "25"];
 
 const BARE: &str = "--no-default-features";
 

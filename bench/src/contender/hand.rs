@@ -4,8 +4,8 @@ use std::error::Error;
 use std::fmt;
 
 use outbox_sqlite::outbox::OUTBOX_ID_HEADER;
-use ruststream::memory::prelude::*;
 use ruststream::memory::MemoryPublisher;
+use ruststream::memory::prelude::*;
 use ruststream::runtime::{Identity, RunningApp};
 use ruststream::{OutgoingFor, OutgoingMessage, Publisher, Str};
 

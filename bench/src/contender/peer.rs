@@ -6,7 +6,9 @@ use ruststream::memory::prelude::*;
 use ruststream::runtime::RunningApp;
 use ruststream::{OutgoingMessage, Publisher};
 use ruststream_sqlx::outbox::{Nil, Outbox, Publish, Registered, TrackedPublisher};
-use sqlx::{Database, FromRow, PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool};
+use sqlx::{
+    Database, FromRow, PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool,
+};
 
 use super::Contender;
 use super::hand::{INSERT_POSTGRES, INSERT_SQLITE};

@@ -1,6 +1,9 @@
 //! The records of this outbox: one whose insert is derived, and one with the service's own.
 
-#![allow(dead_code, reason = "the outbox needs the fields' roles, not the fields")]
+#![allow(
+    dead_code,
+    reason = "the outbox needs the fields' roles, not the fields"
+)]
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::ClientWrapper;

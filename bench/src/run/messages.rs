@@ -21,7 +21,10 @@ pub(super) async fn measure(
     bare: &Contestant,
 ) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
-    for scenario in SCENARIOS.iter().filter(|scenario| scenario.kinds.contains(&kind)) {
+    for scenario in SCENARIOS
+        .iter()
+        .filter(|scenario| scenario.kinds.contains(&kind))
+    {
         let taking_part: Vec<&Contestant> = match scenario.work {
             Work::Untracked => {
                 let derived = contestants.iter().filter(|contestant| {
@@ -32,7 +35,11 @@ pub(super) async fn measure(
             Work::Publish | Work::Path => contestants.iter().collect(),
         };
         for in_flight in IN_FLIGHT {
-            eprintln!("{}: {}, {in_flight} in flight", kind.title(), scenario.title);
+            eprintln!(
+                "{}: {}, {in_flight} in flight",
+                kind.title(),
+                scenario.title
+            );
             let mut measured = Vec::new();
             for contestant in &taking_part {
                 let messages = messages(plan, contestant, scenario.work, in_flight).await?;

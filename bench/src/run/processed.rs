@@ -22,7 +22,11 @@ pub(super) async fn measure(
     empty: &[Contestant],
     full: &[Contestant],
 ) -> Result<Vec<Figure>> {
-    eprintln!("{}: {} processed rows, and none", kind.title(), plan.processed);
+    eprintln!(
+        "{}: {} processed rows, and none",
+        kind.title(),
+        plan.processed
+    );
     let load = Load {
         messages: if plan.measurement.is_zero() { 64 } else { 1000 },
         in_flight: IN_FLIGHT,

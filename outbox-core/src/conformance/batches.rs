@@ -4,16 +4,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ruststream::HeaderMap;
-use ruststream::runtime::{HandlerOutcome, RETRY_COUNT_HEADER};
+use ruststream::runtime::{HandlerOutcome, Message, RETRY_COUNT_HEADER};
 use tracing::Level;
 
 use super::coverage::until_logged;
-use super::fan::{BATCH, Fan, ack};
+use super::custom::Deciding;
+use super::fan::{BATCH, Fan, ack, json, pack};
 use super::logs::Logs;
-use super::message::headers;
+use super::message::{Settle, headers, id_header};
 use super::stand::{Stand, assert_closed, deletes};
 use crate::registry::{Names, Node};
-use crate::{Backend, OUTBOX_ID_HEADER, Outbox};
+use crate::{Backend, OUTBOX_ID_HEADER, Outbox, OutboxHeaders, Statements};
 
 const LATER: Duration = Duration::from_hours(1);
 const SOON: Duration = Duration::from_millis(10);
@@ -195,6 +196,83 @@ pub async fn a_batch_handler_is_one_of_several<S: Stand>() {
     assert_closed(&stand, 3).await;
     let warned = logs.lines(Level::WARN, &["several handlers", "::ship", "::pack"]);
     assert_eq!(warned.len(), 1, "{:?}", logs.complaints());
+}
+
+/// Outcomes that are not as many as the open messages tell none from another: all come back, and an
+/// error says so. Where their number is not known beforehand, what has none comes back.
+pub async fn outcomes_of_another_number_settle_nothing<S: Stand>() {
+    let stand = S::open().await;
+    for text in ["1", "2"] {
+        stand.store("payments", Some(&json(text)), None).await;
+    }
+    let logs = Logs::capture();
+    let outbox = payments_on(&stand).await.retry_delay(LATER);
+    let handle = outbox.handle::<S::Record>("payments");
+    let ids: Vec<_> = stand.rows().await.into_iter().map(|row| row.id).collect();
+    let batch = ids.iter().map(|id| {
+        let headers: OutboxHeaders = id_header(id).to_typed().unwrap();
+        Message::new(headers, ())
+    });
+    let batch: Vec<_> = batch.collect();
+    let acks = || std::iter::repeat_with(HandlerOutcome::ack);
+    let settled = |outcomes: Vec<HandlerOutcome>| outcomes.iter().map(Settle::from).collect();
+    let later = Settle::RetryAfter(LATER);
+
+    let taken = handle.take(&pack, &batch).await;
+    let outcomes: Vec<Settle> = settled(taken.settle(acks().take(3)).await);
+    assert_eq!(outcomes, [later, later]);
+    let said = logs.lines(Level::ERROR, &["payments", "open=2", "outcomes=3"]);
+    assert_eq!(said.len(), 1, "{:?}", logs.complaints());
+    assert!(stand.rows().await.iter().all(|row| row.open));
+
+    // Known to nobody before they come.
+    let outbox = payments_on(&stand).await.retry_delay(LATER);
+    let handle = outbox.handle::<S::Record>("payments");
+    let taken = handle.take(&pack, &batch).await;
+    let mut rest = 1;
+    let one = std::iter::from_fn(|| {
+        rest -= 1;
+        (rest == 0).then(HandlerOutcome::ack)
+    });
+    let outcomes: Vec<Settle> = settled(taken.settle(one).await);
+    assert_eq!(outcomes, [Settle::Ack, later]);
+    let open = stand.rows().await.into_iter().filter(|row| row.open);
+    assert_eq!(open.count(), 1);
+}
+
+/// A record whose steps are the service's own takes them one by one.
+pub async fn the_services_own_steps_run_for_each_element<S>()
+where
+    S: Stand<Backend: Statements<Deciding<S::Record>>>,
+{
+    let stand = S::open().await;
+    let outbox = Outbox::<S::Backend>::deferred().register::<Deciding<S::Record>>("payments");
+    outbox.set_pool(stand.pool(2).await).unwrap();
+    let logs = Logs::capture();
+    let mut fan = Fan::start::<Deciding<S::Record>>(outbox, &PACK, |took| {
+        Box::pin(async move {
+            match took.as_str() {
+                "pack ack" => HandlerOutcome::ack(),
+                "pack discard" => HandlerOutcome::drop(),
+                _ => HandlerOutcome::retry_after(LATER),
+            }
+        })
+    })
+    .await;
+    let mut ids = Vec::new();
+    for step in ["ack", "discard", "retry"] {
+        let id = stand.store("payments", Some(&json(step)), None).await;
+        fan.send("payments", step, &id).await;
+        ids.push((step, id));
+    }
+    fan.took(3).await;
+    fan.stop().await;
+    for (step, id) in ids {
+        let ran = logs.lines(Level::INFO, &[&format!("the service's {step} of {id} ")]);
+        assert_eq!(ran.len(), 1, "{step}");
+    }
+    let open = stand.rows().await.into_iter().filter(|row| row.open);
+    assert_eq!(open.count(), 2, "the dropped one is kept");
 }
 
 /// Marks that meet a held lock give up within the bound, and are loud; the outcomes stand.

@@ -226,6 +226,13 @@ pub async fn mistakes_in_the_consumers_are_refused<S: Stand>() {
         |o| o.consumer::<ship>(1).consumer::<ship>(2),
         &["::ship", "already"],
     );
+    refused(
+        |o| {
+            let _layer = o.layer();
+            o.consumer::<ship>(1)
+        },
+        &["payments", "before a clone"],
+    );
     // A mark by hand has no bit that is a consumer's.
     let outbox = payments(&stand, |o| o.consumer::<ship>(0)).await;
     outbox.republish()(Sink::accepting()).await.unwrap();

@@ -186,7 +186,7 @@ pub async fn a_held_write_lock_is_an_error_within_the_bound<S: Stand>() {
     let began = Instant::now();
     let error = service.publish("payments", b"1").await.unwrap_err();
     assert!(
-        error.contains("write lock") && error.contains("first write"),
+        error.contains("write lock") && error.contains("first statement"),
         "{error}"
     );
     assert!(

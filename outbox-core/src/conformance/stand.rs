@@ -126,6 +126,7 @@ impl<B: Statements<Self>, Id, const DELETES: bool, const MARKS: bool> Mark<B>
 where
     Self: Record,
 {
+    const BATCHED: bool = true;
 }
 
 /// The reference backend's stand.

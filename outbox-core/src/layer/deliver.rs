@@ -1,14 +1,18 @@
 //! The delivery side: read the record, run the handler, mark the record by the outcome.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use ruststream::runtime::{BlanketLayer, Context, Handler, HandlerOutcome, Layer};
 
 use crate::crash::{Point, point};
 use crate::handlers::Mount;
 use crate::registry::{Names, Walk};
 use crate::retry::retry_count;
+use crate::settling::Marking;
 use crate::taken::Delivery;
 use crate::taking::Taking;
-use crate::{Backend, OUTBOX_ID_HEADER, Outbox};
+use crate::{Backend, OUTBOX_ID_HEADER, Outbox, TARGET};
 
 /// The subscription layer of an [`Outbox`]: see [`Outbox::layer`].
 #[derive(Debug, Clone)]
@@ -38,6 +42,7 @@ impl<H, B: Backend, L: Names> Layer<H> for OutboxLayer<B, L> {
         OutboxHandler {
             inner,
             mount,
+            marks_late: Arc::default(),
             outbox: self.outbox.clone(),
         }
     }
@@ -60,6 +65,8 @@ impl<B: Backend, L: Walk<B>> BlanketLayer for OutboxLayer<B, L> {
 pub struct OutboxHandler<H, B: Backend, L: Names> {
     inner: H,
     mount: Mount,
+    /// Whether the delivery's own transaction was met at a mark: marks then wait for its end.
+    marks_late: Arc<AtomicBool>,
     outbox: Outbox<B, L>,
 }
 
@@ -92,7 +99,21 @@ where
         let outcome = self.inner.handle(msg, ctx).await;
         point(Point::AfterHandler);
         let settled = taken.settle(&outcome);
-        self.outbox.mark(&taken, settled).await;
+        let late = self.marks_late.load(Ordering::Relaxed);
+        if late || self.outbox.mark(&taken, settled).await == Marking::LockHeld {
+            if !self.marks_late.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    target: TARGET,
+                    name = taken.name(),
+                    id = taken.id(),
+                    handler = self.mount.handler,
+                    "a mark met a held lock, perhaps that of the delivery's own transaction (an \
+                     inbox's, or of a layer outside the outbox's): from now on the records of this \
+                     handler are marked once their deliveries are settled",
+                );
+            }
+            ctx.after_settle(self.outbox.mark_later(&taken, settled));
+        }
         outcome
     }
 }

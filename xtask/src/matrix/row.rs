@@ -34,6 +34,8 @@ enum Kind {
     Tests(Switch),
     /// `cargo check`: the packages compile with these drivers alone.
     Build(&'static str),
+    /// `cargo run`: the program says by its end whether it passed.
+    Run,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +99,11 @@ impl Row {
         let mut command = Cargo::default();
         let switch = match self.kind {
             Kind::Tests(switch) => switch,
+            Kind::Run => {
+                command.args.push("run");
+                command.args.extend(self.cargo);
+                return command;
+            }
             Kind::Build(drivers) => {
                 command.args.push("check");
                 command.args.extend(self.cargo);
@@ -149,7 +156,7 @@ impl Row {
         match self.kind {
             Kind::Tests(Switch::On) => "on",
             Kind::Tests(Switch::Off) => "off",
-            Kind::Build(_) => "-",
+            Kind::Build(_) | Kind::Run => "-",
         }
     }
 }
@@ -159,6 +166,7 @@ impl fmt::Display for Row {
         match self.kind {
             Kind::Tests(_) => write!(f, "{}, switch {}", self.stand, self.switch()),
             Kind::Build(_) => write!(f, "{}, build", self.stand),
+            Kind::Run => write!(f, "{}, run", self.stand),
         }
     }
 }
@@ -197,6 +205,14 @@ mod tests {
         assert_eq!(
             printed(&Row::build("s", &["-p", "x"], "a,b"), &[]),
             "cargo check -p x --no-default-features -F a,b"
+        );
+    }
+
+    #[test]
+    fn a_program_is_run_as_it_is() {
+        assert_eq!(
+            printed(&Row::run("s", &["-p", "x", "--", "y"]), &[]),
+            "cargo run -p x -- y"
         );
     }
 
