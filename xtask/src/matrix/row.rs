@@ -69,6 +69,16 @@ impl Row {
         }
     }
 
+    /// A program that starts its servers itself.
+    pub(super) const fn run(stand: &'static str, cargo: &'static [&str]) -> Self {
+        Self {
+            stand,
+            kind: Kind::Run,
+            cargo,
+            needs: [None; 3],
+        }
+    }
+
     /// A server that its tests do not restart.
     pub(super) const fn on(self, server: &'static Server) -> Self {
         let restarts = false;
