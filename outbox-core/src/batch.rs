@@ -54,7 +54,7 @@ where
     ///
     /// # Examples
     ///
-    /// ```ignore
+    /// ```text
     /// #[subscriber("payments")]
     /// async fn ship(
     ///     batch: &[Message<OutboxHeaders, Payment>],
