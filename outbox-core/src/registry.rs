@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use ruststream::HeaderMap;
 
@@ -293,14 +292,7 @@ impl Registered {
     }
 
     /// A delivery of the record was answered with a retry: see [`Retries::expect`].
-    pub(crate) fn expect_copy(
-        &self,
-        mount: MountId,
-        id: &str,
-        count: u64,
-        delay: Option<Duration>,
-    ) {
-        let copy = Expected::after(delay);
+    pub(crate) fn expect_copy(&self, mount: MountId, id: &str, count: u64, copy: &Expected) {
         for name in self.arriving() {
             name.retries.expect(mount, id, count, copy.clone());
         }

@@ -34,33 +34,45 @@ struct Note {
     mount: MountId,
     id: String,
     count: u64,
+    /// Whether it is the outbox that asked for it.
+    unread: bool,
     /// When the copy leaves. `None`: at once, or it is the broker that redelivers.
     due: Option<Instant>,
     /// Whether it is expected still. A copy of what a pattern delivered may leave under any of its
     /// names: each of them has the note.
-    expected: Arc<AtomicBool>,
+    pending: Arc<AtomicBool>,
 }
 
 /// A copy that is expected, for the notes of each name that it may leave under.
 #[derive(Debug, Clone)]
 pub(crate) struct Expected {
+    unread: bool,
     due: Option<Instant>,
-    expected: Arc<AtomicBool>,
+    pending: Arc<AtomicBool>,
 }
 
 impl Expected {
-    /// It leaves after `delay`.
+    /// A handler wants it after `delay`.
     pub(crate) fn after(delay: Option<Duration>) -> Self {
         Self {
+            unread: false,
             due: delay.and_then(|delay| Instant::now().checked_add(delay)),
-            expected: Arc::new(AtomicBool::new(true)),
+            pending: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
+    /// The outbox wants it after `delay`, since the record could not be read.
+    pub(crate) fn unread(delay: Duration) -> Self {
+        Self {
+            unread: true,
+            ..Self::after(Some(delay))
         }
     }
 }
 
 impl Note {
     fn is_expected(&self) -> bool {
-        self.expected.load(Ordering::Acquire)
+        self.pending.load(Ordering::Acquire)
     }
 
     fn is_of(&self, mount: MountId, id: &str) -> bool {
@@ -89,8 +101,9 @@ impl Retries {
             mount,
             id: id.to_owned(),
             count: count + 1,
+            unread: copy.unread,
             due: copy.due,
-            expected: copy.expected,
+            pending: copy.pending,
         });
         self.any.store(true, Ordering::Release);
     }
@@ -112,15 +125,16 @@ impl Retries {
             .position(copied)
             .and_then(|at| notes.remove(at));
         self.any.store(!notes.is_empty(), Ordering::Release);
-        copy.is_some_and(|copy| copy.expected.swap(false, Ordering::AcqRel))
+        copy.is_some_and(|copy| copy.pending.swap(false, Ordering::AcqRel))
     }
 
     /// A delivery of the record arrived. A copy that counts no more than it does is not coming, and
-    /// neither is one that left by now: the broker redelivered it itself. Whether a later copy for
-    /// the same handler is on its way.
+    /// neither is one that left by now: the broker redelivered it itself. Whether the outbox has asked
+    /// for a later copy, for the same handler, that is on its way.
     ///
     /// On a broker that gives each message to every instance of a service, each instance answers with
-    /// a copy that all of them get: without this they would double with each retry.
+    /// a copy that all of them get: while a database is away they would double with each retry. What
+    /// a handler asked for is the handler's: whether its attempts are spent is not known here.
     pub(crate) fn arrived(&self, mount: MountId, id: &str, count: u64) -> bool {
         if !self.any.load(Ordering::Acquire) {
             return false;
@@ -131,13 +145,13 @@ impl Retries {
             let comes = note.mount != mount || note.due.is_some_and(|due| due + LEAVING > now);
             let kept = note.id != id || note.count > count && comes;
             if !kept {
-                note.expected.store(false, Ordering::Release);
+                note.pending.store(false, Ordering::Release);
             }
             kept && note.is_expected()
         });
         self.any.store(!notes.is_empty(), Ordering::Release);
         let mut notes = notes.iter().filter(|note| note.is_of(mount, id));
-        notes.any(|note| note.due.is_some_and(|due| due > now))
+        notes.any(|note| note.unread && note.due.is_some_and(|due| due > now))
     }
 
     fn notes(&self) -> MutexGuard<'_, VecDeque<Note>> {
@@ -162,20 +176,27 @@ mod tests {
         headers
     }
 
-    /// Each instance of a service gets the copies of both, and answers each with one of its own.
+    /// Each instance of a service gets the copies of both, and answers each with one of its own:
+    /// where the record could not be read, with one for all.
     #[tokio::test(start_paused = true)]
     async fn a_copy_of_another_instance_leaves_the_own_one_to_wait_for() {
-        let retries = Retries::default();
-        assert!(!retries.arrived(mount(0), "1", 1));
-        retries.expect(mount(0), "1", 1, Expected::after(DELAY));
-        assert!(retries.arrived(mount(0), "1", 1), "one is on its way");
-        assert!(!retries.arrived(mount(1), "1", 1), "for that handler");
-        tokio::time::advance(Duration::from_millis(1100)).await;
-        assert!(!retries.arrived(mount(0), "1", 1), "it is leaving");
-        retries.expect(mount(0), "1", 1, Expected::after(DELAY));
-        assert!(retries.is_copy(&copy("2")));
-        assert!(retries.is_copy(&copy("2")), "and so is that one's");
-        assert!(!retries.is_copy(&copy("2")));
+        for unread in [false, true] {
+            let expected = || match unread {
+                true => Expected::unread(Duration::from_secs(1)),
+                false => Expected::after(DELAY),
+            };
+            let retries = Retries::default();
+            assert!(!retries.arrived(mount(0), "1", 1));
+            retries.expect(mount(0), "1", 1, expected());
+            assert_eq!(retries.arrived(mount(0), "1", 1), unread);
+            assert!(!retries.arrived(mount(1), "1", 1), "for that handler");
+            tokio::time::advance(Duration::from_millis(1100)).await;
+            assert!(!retries.arrived(mount(0), "1", 1), "it is leaving");
+            retries.expect(mount(0), "1", 1, expected());
+            assert!(retries.is_copy(&copy("2")));
+            assert!(retries.is_copy(&copy("2")), "and so is that one's");
+            assert!(!retries.is_copy(&copy("2")));
+        }
     }
 
     /// A copy that never left is not waited for.

@@ -1,7 +1,5 @@
 //! A delivery with a record's id, and one that is in a handler's hands.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use ruststream::Str;
 use ruststream::runtime::HandlerOutcome;
@@ -10,6 +8,7 @@ use crate::TARGET;
 use crate::consumers::Consumer;
 use crate::handlers::Mount;
 use crate::registry::Registered;
+use crate::retry::Expected;
 
 /// A delivery that carries the id of a record.
 #[derive(Debug)]
@@ -20,7 +19,7 @@ pub(crate) struct Delivery<'a> {
     pub(crate) id: Str,
     /// How often it was retried before, as the runtime counts it.
     pub(crate) retries: u64,
-    /// Whether the runtime is about to send a later copy of it to the same handler.
+    /// Whether the outbox has asked for a later copy of it, for the same handler, that is on its way.
     pub(crate) comes_again: bool,
 }
 
@@ -69,10 +68,10 @@ impl<'a> Delivery<'a> {
         })
     }
 
-    /// It is answered with a retry after `delay`. The runtime may make a copy of it.
-    pub(crate) fn expect_copy(&self, delay: Option<Duration>) {
+    /// It is answered with a retry. The runtime may make a copy of it.
+    pub(crate) fn expect_copy(&self, copy: &Expected) {
         self.registered
-            .expect_copy(self.mount.id, &self.id, self.retries, delay);
+            .expect_copy(self.mount.id, &self.id, self.retries, copy);
     }
 }
 
@@ -140,7 +139,8 @@ impl<'a> Taken<'a> {
         self.settled = true;
         let settled = Settled::by(outcome);
         if settled == Settled::Retried {
-            self.delivery.expect_copy(outcome.retry_delay());
+            let copy = Expected::after(outcome.retry_delay());
+            self.delivery.expect_copy(&copy);
         }
         settled
     }
@@ -151,7 +151,7 @@ impl Drop for Taken<'_> {
         if self.settled {
             return;
         }
-        self.delivery.expect_copy(None);
+        self.delivery.expect_copy(&Expected::after(None));
         if self.consumer.is_none() {
             return;
         }

@@ -5,6 +5,7 @@ use tokio::time::timeout_at;
 use crate::connection::{Database, Failure, read};
 use crate::handlers::Part;
 use crate::registry::{Visit, Walk};
+use crate::retry::Expected;
 use crate::settings::Settings;
 use crate::taken::{Delivery, Taken};
 use crate::{Backend, Consumer, Mark, Outbox, Publish, Statements, Stored, TARGET};
@@ -70,7 +71,7 @@ pub(crate) fn unread<B: Backend>(
         "the record could not be read, so its handler did not run: the message comes back later, \
          and the record stays as it is",
     );
-    delivery.expect_copy(Some(settings.retry_delay));
+    delivery.expect_copy(&Expected::unread(settings.retry_delay));
 }
 
 /// What the table says about the id of a delivery.
@@ -188,7 +189,7 @@ pub(crate) fn log_comes_again(delivery: &Delivery<'_>) {
         target: TARGET,
         name = delivery.registered.name(),
         id = %delivery.id,
-        "the handler asked for this message again, and a copy is on its way: this one is \
+        "the record could not be read a moment ago, and a copy is on its way: this one is \
          acknowledged without the handler",
     );
 }
