@@ -181,9 +181,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_copy_of_another_instance_leaves_the_own_one_to_wait_for() {
         for unread in [false, true] {
-            let expected = || match unread {
-                true => Expected::unread(Duration::from_secs(1)),
-                false => Expected::after(DELAY),
+            let expected = || {
+                if unread {
+                    Expected::unread(Duration::from_secs(1))
+                } else {
+                    Expected::after(DELAY)
+                }
             };
             let retries = Retries::default();
             assert!(!retries.arrived(mount(0), "1", 1));
