@@ -1,5 +1,6 @@
 //! Allocations of a message, on the thread that publishes and handles it.
 
+use outbox_sqlite::outbox::is_on;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Builder;
 
@@ -12,7 +13,7 @@ use crate::side::{Insert, POSTGRES, SQLITE, Side};
 
 /// The fewest of so many rounds count: a wait that another thread ends earlier or later costs more
 /// or less.
-const ROUNDS: usize = 30;
+const ROUNDS: usize = 10;
 
 /// What one more message costs is what so many cost more than none.
 const MESSAGES: usize = 50;
@@ -31,7 +32,12 @@ pub struct Allocations {
 ///
 /// Whatever the work fails with.
 pub fn count_allocations(measure: fn(&mut dyn FnMut()) -> u64) -> Result<Vec<Allocations>> {
+    if !is_on() {
+        return Err("the outbox is off: set RUSTSTREAM_SQLX_OUTBOX=on".into());
+    }
     let runtime = Builder::new_current_thread().enable_all().build()?;
+    // Pools are opened, and dropped, inside of it.
+    let _entered = runtime.enter();
     let of = |contender: &dyn Measured, work: Work| -> Result<f64> {
         let mut fewest = [u64::MAX; 2];
         for _ in 0..ROUNDS {
@@ -63,10 +69,7 @@ pub fn count_allocations(measure: fn(&mut dyn FnMut()) -> u64) -> Result<Vec<All
             Kind::Postgres => "postgres://127.0.0.1:1/none",
             Kind::Wal | Kind::Rollback => "sqlite://none",
         };
-        let contender = {
-            let _entered = runtime.enter();
-            open(*side, kind, url)?
-        };
+        let contender = open(*side, kind, url)?;
         counts.push(Allocations {
             tracked: false,
             side: format!("{side}, {}", kind.title()),
@@ -75,10 +78,7 @@ pub fn count_allocations(measure: fn(&mut dyn FnMut()) -> u64) -> Result<Vec<All
     }
     for side in SQLITE {
         let database = runtime.block_on(Database::create(Kind::Wal, "", 0))?;
-        let contender = {
-            let _entered = runtime.enter();
-            open(*side, Kind::Wal, database.url())?
-        };
+        let contender = open(*side, Kind::Wal, database.url())?;
         counts.push(Allocations {
             tracked: true,
             side: side.to_string(),

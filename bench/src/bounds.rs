@@ -8,8 +8,11 @@ use crate::side::Insert::{Derived, Own};
 use crate::side::{Insert, Side};
 use crate::statistics::ratio;
 
-/// How many times as fast as the peer with 64 messages in flight: each driver's whole table.
-const TO_PEER: &[(&str, Kind, [(&str, Insert, f64); 4])] = &[
+/// A scenario, an insert, and how many times as fast as the peer.
+type Asked = (&'static str, Insert, f64);
+
+/// With 64 messages in flight, for each driver.
+const TO_PEER: &[(&str, Kind, [Asked; 4])] = &[
     (
         "Rusqlite",
         Kind::Wal,

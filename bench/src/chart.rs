@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use crate::Result;
 use crate::database::Kind;
 use crate::figures::Figures;
-use crate::scenario::{IN_FLIGHT, SCENARIOS};
+use crate::scenario::SCENARIOS;
 use crate::side::Side;
 
 /// A chart that was drawn.
@@ -42,7 +42,15 @@ pub(crate) fn draw_all(figures: &Figures, folder: &Path) -> Result<Vec<Chart>> {
                     let median = figures.median(kind.title(), scenario.title, side, in_flight)?;
                     Some((f64::from(u32::try_from(in_flight).ok()?), median))
                 };
-                (side, IN_FLIGHT.into_iter().filter_map(point).collect())
+                (
+                    side,
+                    scenario
+                        .in_flight
+                        .iter()
+                        .copied()
+                        .filter_map(point)
+                        .collect(),
+                )
             });
             draw(
                 &chart,
@@ -135,6 +143,10 @@ mod tests {
         for text in ["ruststream-sqlx", "by hand, as Sqlite", &chart.title] {
             assert!(drawn.contains(text), "{text} is not in {drawn}");
         }
-        assert_eq!(drawn.matches("<polyline fill=\"none\"").count() >= 4, true);
+        for colour in [0, 1].map(|at| Palette99::pick(at).to_rgba().rgb()) {
+            let colour = format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2);
+            let line = |text: &&str| text.starts_with("<polyline") && text.contains(&colour);
+            assert!(drawn.lines().any(|text| line(&text)), "no line in {colour}");
+        }
     }
 }

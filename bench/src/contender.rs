@@ -31,7 +31,7 @@ use self::peer::Peer;
 use self::record::{Derived, Own};
 use crate::Result;
 use crate::database::Kind;
-use crate::load::{self, Load, Service, Settled, TRACKED, UNTRACKED};
+use crate::load::{self, Load, Sent, Service, Settled, TRACKED, UNTRACKED};
 use crate::scenario::Work;
 use crate::side::{Insert, Side};
 
@@ -49,20 +49,21 @@ pub(crate) trait Contender: Send + Sync + 'static {
         service: Service,
     ) -> impl Future<Output = Result<RunningApp>> + Send;
 
-    /// Sends the open records, at most `ahead` of what this process has taken up.
+    /// Sends the open records, at most `ahead` of what this process has taken up; of `None`, nothing
+    /// takes them up.
     fn resend(
         &self,
         publisher: impl Publisher + 'static,
-        ahead: usize,
+        ahead: Option<usize>,
     ) -> impl Future<Output = Result> + Send;
 }
 
-type Timing<'a> = Pin<Box<dyn Future<Output = Result<Duration>> + Send + 'a>>;
+type Timing<'a, T = Duration> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// A contender without its types.
 pub(crate) trait Measured: Send + Sync {
     /// How long the messages take.
-    fn messages(&self, work: Work, load: Load) -> Timing<'_>;
+    fn messages(&self, work: Work, load: Load) -> Timing<'_, Sent>;
 
     /// How long it takes to send so many open records to a publisher that takes each at once.
     fn resend(&self, records: usize) -> Timing<'_>;
@@ -104,7 +105,7 @@ pub(crate) fn open(side: Side, kind: Kind, url: &str) -> Result<Box<dyn Measured
 }
 
 impl<C: Contender> Measured for C {
-    fn messages(&self, work: Work, load: Load) -> Timing<'_> {
+    fn messages(&self, work: Work, load: Load) -> Timing<'_, Sent> {
         Box::pin(async move {
             let broker = MemoryBroker::new();
             let publisher = self.publisher(&broker);
@@ -114,9 +115,9 @@ impl<C: Contender> Measured for C {
                 Work::Untracked => UNTRACKED,
             };
             let (app, settled) = serve(self, &broker, name, load.in_flight).await?;
-            let took = load::send(publisher, name, load, Some(settled)).await?;
+            let sent = load::send(publisher, name, load, Some(settled)).await?;
             app.shutdown().await?;
-            Ok(took)
+            Ok(sent)
         })
     }
 
@@ -124,7 +125,7 @@ impl<C: Contender> Measured for C {
         Box::pin(async move {
             let sink = Sink::default();
             let began = Instant::now();
-            Contender::resend(self, sink.clone(), usize::MAX).await?;
+            Contender::resend(self, sink.clone(), None).await?;
             let took = began.elapsed();
             let sent = sink.0.load(Ordering::Relaxed);
             if sent != records {
@@ -139,7 +140,7 @@ impl<C: Contender> Measured for C {
             let broker = MemoryBroker::new();
             let began = Instant::now();
             let (app, settled) = serve(self, &broker, TRACKED, workers).await?;
-            Contender::resend(self, broker.publisher(), workers).await?;
+            Contender::resend(self, broker.publisher(), Some(workers)).await?;
             settled.wait(records).await?;
             let took = began.elapsed();
             app.shutdown().await?;

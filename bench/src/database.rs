@@ -107,9 +107,8 @@ impl Database {
         let delete = format!("DELETE FROM outbox WHERE id > {}", self.processed);
         let delete = match self.kind {
             Kind::Wal => format!("{delete}; PRAGMA wal_checkpoint(TRUNCATE)"),
-            Kind::Rollback => delete,
             Kind::Postgres if self.processed == 0 => "TRUNCATE outbox".to_owned(),
-            Kind::Postgres => delete,
+            Kind::Rollback | Kind::Postgres => delete,
         };
         self.execute(&delete).await
     }

@@ -7,12 +7,14 @@ use std::time::Duration;
 pub struct Plan {
     /// How often each figure is measured. The sides take turns in each round.
     pub(crate) rounds: usize,
+    /// Which numbers of messages in flight are measured.
+    pub(crate) in_flight: &'static [usize],
     /// About how long one measurement takes; none: as few messages as make sense.
     pub(crate) measurement: Duration,
     /// How many open records are sent again.
     pub(crate) backlog: usize,
-    /// How often the whole backlog is sent again and handled.
-    pub(crate) backlog_rounds: usize,
+    /// How many open records are sent again and processed, and how often.
+    pub(crate) recovery: (usize, usize),
     /// How many processed rows the full table has.
     pub(crate) processed: usize,
     /// The folder that the report is written in.
@@ -23,9 +25,10 @@ impl Plan {
     /// What the report of the project is made of.
     pub const FULL: Self = Self {
         rounds: 5,
-        measurement: Duration::from_millis(500),
+        in_flight: &[1, 8, 64, 256],
+        measurement: Duration::from_millis(400),
         backlog: 100_000,
-        backlog_rounds: 1,
+        recovery: (20_000, 3),
         processed: 1_000_000,
         folder: ".",
     };
@@ -33,9 +36,10 @@ impl Plan {
     /// Well under a minute.
     pub const QUICK: Self = Self {
         rounds: 1,
+        in_flight: &[1, 64],
         measurement: Duration::ZERO,
         backlog: 500,
-        backlog_rounds: 1,
+        recovery: (200, 1),
         processed: 2_000,
         folder: "target/bench",
     };

@@ -13,7 +13,7 @@ use crate::database::Kind;
 use crate::figures::Figures;
 use crate::plan::Plan;
 use crate::scenario::{
-    IN_FLIGHT, PATH_EMPTY, PATH_FULL, RECOVERY, RESEND, SCENARIOS, START_EMPTY, START_FULL,
+    PATH_EMPTY, PATH_FULL, RECOVERY, RESEND, SCENARIOS, START_EMPTY, START_FULL, Scenario,
 };
 use crate::{Result, chart::Chart};
 
@@ -51,11 +51,13 @@ impl Report<'_> {
             rounds,
             backlog,
             processed,
+            recovery: (recovered, recoveries),
             ..
         } = self.plan;
         let page = format!(
-            "# Benchmarks\n\n{METHOD}\nThis run: {}, {rounds} rounds, a backlog of {backlog} records, \
-             {processed} processed rows.\n\n## Bounds\n\n{}\n{}",
+            "# Benchmarks\n\n{METHOD}\nThis run: {}; {rounds} rounds; {backlog} open records sent again, \
+             {recovered} sent again and processed in {recoveries} rounds; {processed} processed \
+             rows.\n\n## Bounds\n\n{}\n{}",
             self.machine,
             self.bounds(),
             self.tables(&drawn),
@@ -97,7 +99,7 @@ impl Report<'_> {
                 .filter(|scenario| scenario.kinds.contains(&kind))
             {
                 let _ = writeln!(text, "## {}: {}\n", kind.title(), scenario.title);
-                text += &self.by_in_flight(kind.title(), scenario.title);
+                text += &self.by_in_flight(kind.title(), scenario);
                 let drawn = |chart: &&Chart| chart.is_of(kind, scenario.title);
                 if let Some(chart) = charts.iter().find(drawn) {
                     let _ = writeln!(text, "\n![{}](benchmarks/{})", chart.title, chart.file);
@@ -111,17 +113,18 @@ impl Report<'_> {
     }
 
     /// Messages per second of each side, at each number in flight.
-    fn by_in_flight(&self, database: &str, scenario: &str) -> String {
+    fn by_in_flight(&self, database: &str, scenario: &Scenario) -> String {
         let mut text = "| messages per second (times the peer) |".to_owned();
-        for in_flight in IN_FLIGHT {
+        for in_flight in scenario.in_flight {
             let _ = write!(text, " {in_flight} in flight |");
         }
-        text += "\n|---|---|---|---|---|\n";
-        for side in self.figures.sides(database, scenario) {
+        let _ = writeln!(text, "\n|---|{}", "---|".repeat(scenario.in_flight.len()));
+        for side in self.figures.sides(database, scenario.title) {
             let _ = write!(text, "| {side} |");
-            for in_flight in IN_FLIGHT {
-                let median = self.figures.median(database, scenario, side, in_flight);
-                let times = self.figures.to_peer(database, scenario, side, in_flight);
+            for in_flight in scenario.in_flight {
+                let of = (database, scenario.title, side, *in_flight);
+                let median = self.figures.median(of.0, of.1, of.2, of.3);
+                let times = self.figures.to_peer(of.0, of.1, of.2, of.3);
                 let _ = write!(text, " {} |", cell(median, times));
             }
             text.push('\n');

@@ -1,6 +1,8 @@
 //! The bench: builds it, starts its server, and runs it.
 
+use std::env;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -24,37 +26,34 @@ pub(crate) struct Options {
 /// Measures, and writes the report. `false` when it did not get through.
 pub(crate) fn run(options: &Options, root: &Path) -> Result<bool> {
     let interrupt = Interrupt::watch()?;
-    let mut build = Cargo::default();
-    build
-        .args
-        .extend(["build", "--release", "-p", "bench", "--bins"]);
-    if !passes(&build, root, &interrupt)? {
-        return Ok(false);
+    let build = Cargo {
+        args: vec!["build", "--release", "-p", "bench", "--bins"],
+        ..Cargo::default()
+    };
+    println!("{build}");
+    if !passes(&mut build.in_root(root), &interrupt)? {
+        return Err("the bench could not be built".into());
     }
+    // This program is in the folder of another profile.
+    let profiles = env::current_exe()?;
+    let profiles = profiles.ancestors().nth(2).ok_or("no target folder")?;
+    let mut measure = Command::new(profiles.join("release/bench"));
+    measure
+        .current_dir(root)
+        .args(options.quick.then_some("--quick"));
+    measure.env("RUSTSTREAM_SQLX_OUTBOX", "on");
     let mut stands = Stands::new(options.install);
-    let mut measure = Cargo::default();
-    measure.args.extend(["run", "--release", "-p", "bench"]);
-    if options.quick {
-        measure.args.extend(["--", "--quick"]);
-    }
     let need = Need {
         server: POSTGRES,
         restarts: false,
     };
-    measure.set = stands.environment(need)?;
-    if measure.set.is_empty() {
-        measure.kept.push(POSTGRES.url);
-    }
-    measure
-        .set
-        .push(("RUSTSTREAM_SQLX_OUTBOX", "on".to_owned()));
-    passes(&measure, root, &interrupt)
+    measure.envs(stands.environment(need)?);
+    passes(&mut measure, &interrupt)
 }
 
 /// Whether the command succeeds. An interrupt ends it, and is the error.
-fn passes(cargo: &Cargo, root: &Path, interrupt: &Interrupt) -> Result<bool> {
-    println!("{cargo}");
-    let mut group = Group::spawn(&mut cargo.in_root(root))?;
+fn passes(command: &mut Command, interrupt: &Interrupt) -> Result<bool> {
+    let mut group = Group::spawn(command.stdin(Stdio::null()))?;
     while !group.has_ended()? {
         interrupt.check()?;
         thread::sleep(Duration::from_millis(50));

@@ -22,7 +22,7 @@ impl Contender for Bare {
         start(broker, service, Identity, Take).await
     }
 
-    async fn resend(&self, _publisher: impl Publisher + 'static, _ahead: usize) -> Result {
+    async fn resend(&self, _publisher: impl Publisher + 'static, _ahead: Option<usize>) -> Result {
         Err("without an outbox nothing is recorded".into())
     }
 }

@@ -65,7 +65,7 @@ impl<T: Table> Contender for ByHand<T> {
         start(broker, service, Identity, self.clone()).await
     }
 
-    async fn resend(&self, publisher: impl Publisher + 'static, _ahead: usize) -> Result {
+    async fn resend(&self, publisher: impl Publisher + 'static, _ahead: Option<usize>) -> Result {
         for (id, payload) in self.0.open(TRACKED).await? {
             let mut headers = HeaderMap::new();
             headers.insert(Str::from_static(OUTBOX_ID_HEADER), id.to_string());

@@ -1,5 +1,7 @@
 //! This outbox, on any driver.
 
+use std::time::Duration;
+
 use outbox_sqlite::outbox::{Handle, Mark, Outbox, Publish, Statements, TrackedPublisher};
 use ruststream::Publisher;
 use ruststream::memory::MemoryPublisher;
@@ -35,8 +37,14 @@ where
         start(broker, service, self.0.layer(), Take).await
     }
 
-    async fn resend(&self, publisher: impl Publisher + 'static, ahead: usize) -> Result {
-        let outbox = self.0.clone().republish_window(ahead);
+    async fn resend(&self, publisher: impl Publisher + 'static, ahead: Option<usize>) -> Result {
+        let outbox = self.0.clone();
+        let outbox = match ahead {
+            Some(ahead) => outbox.republish_window(ahead),
+            None => outbox
+                .republish_window(usize::MAX)
+                .republish_patience(Duration::ZERO),
+        };
         Ok(outbox.republish()(publisher).await?)
     }
 }

@@ -72,7 +72,11 @@ macro_rules! contender {
             }
 
             /// It sends all of them at once.
-            async fn resend(&self, publisher: impl Publisher + 'static, _ahead: usize) -> Result {
+            async fn resend(
+                &self,
+                publisher: impl Publisher + 'static,
+                _ahead: Option<usize>,
+            ) -> Result {
                 Ok(self.0.republish()(publisher).await?)
             }
         }

@@ -21,19 +21,20 @@ pub(super) async fn measure(
     let taking_part = contestants.iter();
     let taking_part = taking_part.filter(|one| !matches!(one.side, Side::Ours(_, Insert::Own)));
     let taking_part: Vec<_> = taking_part.collect();
-    let figure = |scenario| {
-        move |contestant: &&Contestant| Figure {
+    let figures = |scenario, messages| {
+        let figure = move |contestant: &&Contestant| Figure {
             database: kind.title(),
             scenario,
             side: contestant.side,
             in_flight: 0,
-            messages: plan.backlog,
+            messages,
             per_second: Vec::new(),
-        }
+        };
+        taking_part.iter().map(figure).collect::<Vec<_>>()
     };
-    let mut resend: Vec<_> = taking_part.iter().map(figure(RESEND)).collect();
-    let mut recovery: Vec<_> = taking_part.iter().map(figure(RECOVERY)).collect();
+
     eprintln!("{}: {} {RESEND}", kind.title(), plan.backlog);
+    let mut resend = figures(RESEND, plan.backlog);
     for round in 0..plan.rounds {
         for (contestant, figure) in taking_part.iter().zip(&mut resend) {
             if round == 0 {
@@ -44,14 +45,17 @@ pub(super) async fn measure(
             figure.per_second.push(rate(plan.backlog, took));
         }
     }
-    eprintln!("{}: {} {RECOVERY}", kind.title(), plan.backlog);
-    for _ in 0..plan.backlog_rounds {
+
+    let (records, rounds) = plan.recovery;
+    eprintln!("{}: {records} {RECOVERY}", kind.title());
+    let mut recovery = figures(RECOVERY, records);
+    for _ in 0..rounds {
         for (contestant, figure) in taking_part.iter().zip(&mut recovery) {
             contestant.database.reset().await?;
-            contestant.database.store_open(plan.backlog).await?;
-            let took = contestant.contender.recover(plan.backlog, WORKERS).await?;
-            contestant.database.assert_records(plan.backlog, 0).await?;
-            figure.per_second.push(rate(plan.backlog, took));
+            contestant.database.store_open(records).await?;
+            let took = contestant.contender.recover(records, WORKERS).await?;
+            contestant.database.assert_records(records, 0).await?;
+            figure.per_second.push(rate(records, took));
         }
     }
     resend.append(&mut recovery);

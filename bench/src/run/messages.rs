@@ -8,7 +8,7 @@ use crate::database::Kind;
 use crate::figures::Figure;
 use crate::load::Load;
 use crate::plan::Plan;
-use crate::scenario::{IN_FLIGHT, SCENARIOS, Work};
+use crate::scenario::{SCENARIOS, Work};
 use crate::side::{Insert, Side};
 
 /// No measurement has more messages.
@@ -34,7 +34,8 @@ pub(super) async fn measure(
             }
             Work::Publish | Work::Path => contestants.iter().collect(),
         };
-        for in_flight in IN_FLIGHT {
+        let planned = |in_flight: &&usize| plan.in_flight.contains(in_flight);
+        for &in_flight in scenario.in_flight.iter().filter(planned) {
             eprintln!(
                 "{}: {}, {in_flight} in flight",
                 kind.title(),
@@ -68,22 +69,26 @@ pub(super) async fn measure(
     Ok(figures)
 }
 
-/// How many messages a measurement has: by a first try, which also opens the connections.
+/// How many messages a measurement has: by tries that get longer until one tells. The first one also
+/// opens the connections.
 async fn messages(
     plan: &Plan,
     contestant: &Contestant,
     work: Work,
     in_flight: usize,
 ) -> Result<usize> {
-    let load = Load {
-        messages: if plan.measurement.is_zero() {
-            in_flight.max(16)
-        } else {
-            (2 * in_flight).max(64)
-        },
+    let mut load = Load {
+        messages: in_flight.max(16),
         in_flight,
     };
-    let took = once(contestant, work, load).await?;
+    if plan.measurement.is_zero() {
+        return Ok(load.messages);
+    }
+    let mut took = once(contestant, work, load).await?;
+    while took < plan.measurement / 5 {
+        load.messages *= 4;
+        took = once(contestant, work, load).await?;
+    }
     let messages = rate(load.messages, took) * plan.measurement.as_secs_f64();
     #[allow(
         clippy::cast_possible_truncation,
@@ -91,23 +96,23 @@ async fn messages(
         reason = "it is not negative, and at most `MOST`"
     )]
     let messages = messages.min(MOST) as usize;
-    Ok(messages.max(load.messages))
+    Ok(messages.max(in_flight.max(16)))
 }
 
 /// One measurement on an empty table, and whether it did its work.
 pub(super) async fn once(contestant: &Contestant, work: Work, load: Load) -> Result<Duration> {
     let database = &contestant.database;
     database.reset().await?;
-    let took = contestant.contender.messages(work, load).await;
-    let took = took.map_err(|error| format!("{}: {error}", contestant.side))?;
+    let sent = contestant.contender.messages(work, load).await;
+    let sent = sent.map_err(|error| format!("{}: {error}", contestant.side))?;
     let (written, open) = match work {
         Work::Untracked => (0, 0),
-        Work::Publish => (load.messages, load.messages),
-        Work::Path => (load.messages, 0),
+        Work::Publish => (sent.messages, sent.messages),
+        Work::Path => (sent.messages, 0),
     };
     let done = database.assert_records(written, open).await;
     done.map_err(|error| format!("{}: {error}", contestant.side))?;
-    Ok(took)
+    Ok(sent.took)
 }
 
 pub(super) fn rate(count: usize, took: Duration) -> f64 {
