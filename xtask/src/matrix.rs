@@ -59,6 +59,7 @@ const ROWS: &[Row] = &[
         .on(POSTGRES)
         .on(REDIS),
     Row::tests("examples/nats", Switch::On, &["-p", "nats-core"]).on(NATS),
+    Row::tests("bench", Switch::On, &["-p", "bench"]),
     Row::tests("xtask", Switch::On, &["-p", "xtask"]),
     // Last: it needs every server, which the rows before it have had installed.
     Row::run("crash tests", CRASH),
