@@ -28,7 +28,7 @@ impl Plan {
         in_flight: &[1, 8, 64, 256],
         measurement: Duration::from_millis(400),
         backlog: 100_000,
-        recovery: (20_000, 3),
+        recovery: (10_000, 3),
         processed: 1_000_000,
         folder: ".",
     };

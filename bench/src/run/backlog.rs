@@ -21,7 +21,9 @@ pub(super) async fn measure(
     let taking_part = contestants.iter();
     let taking_part = taking_part.filter(|one| !matches!(one.side, Side::Ours(_, Insert::Own)));
     let taking_part: Vec<_> = taking_part.collect();
-    let figures = |scenario, messages| {
+    let outboxes = taking_part.iter().filter(|one| one.side.is_outbox());
+    let outboxes: Vec<_> = outboxes.copied().collect();
+    let figures = |taking_part: &[&Contestant], scenario, messages| {
         let figure = move |contestant: &&Contestant| Figure {
             database: kind.title(),
             scenario,
@@ -34,7 +36,7 @@ pub(super) async fn measure(
     };
 
     eprintln!("{}: {} {RESEND}", kind.title(), plan.backlog);
-    let mut resend = figures(RESEND, plan.backlog);
+    let mut resend = figures(&taking_part, RESEND, plan.backlog);
     for round in 0..plan.rounds {
         for (contestant, figure) in taking_part.iter().zip(&mut resend) {
             if round == 0 {
@@ -48,9 +50,9 @@ pub(super) async fn measure(
 
     let (records, rounds) = plan.recovery;
     eprintln!("{}: {records} {RECOVERY}", kind.title());
-    let mut recovery = figures(RECOVERY, records);
+    let mut recovery = figures(&outboxes, RECOVERY, records);
     for _ in 0..rounds {
-        for (contestant, figure) in taking_part.iter().zip(&mut recovery) {
+        for (contestant, figure) in outboxes.iter().zip(&mut recovery) {
             contestant.database.reset().await?;
             contestant.database.store_open(records).await?;
             let took = contestant.contender.recover(records, WORKERS).await?;
