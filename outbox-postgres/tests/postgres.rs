@@ -663,7 +663,7 @@ async fn the_shipped_tables_are_made_by_instances_that_start_together<D: Tested>
         publish(&publisher, "payments", b"1", HeaderMap::new())
             .await
             .unwrap();
-        let row = "SELECT id, name, payload, headers::text FROM outbox";
+        let row = "SELECT id, name, payload, headers::text, processed_at FROM outbox";
         let row = ::sqlx::query_as(row);
         let row: Shipped = row.fetch_one(&mut stand.connect().await).await.unwrap();
         assert_eq!((row.id, row.name.as_str()), (1, "payments"));
