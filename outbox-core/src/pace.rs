@@ -1,7 +1,7 @@
 //! How far the start may run ahead of the handlers: records sent, and not yet taken up here.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use crate::registry::Registered;
 /// The set is filled only while a start sends; otherwise a delivery reads one flag.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    active: AtomicBool,
+    /// How many starts count now.
+    active: AtomicUsize,
     /// Whether any was taken up since it was asked last.
     moving: AtomicBool,
     ahead: Mutex<HashSet<String>>,
@@ -25,7 +26,7 @@ pub(crate) struct Pace {
 impl Pace {
     /// A message with the record's id arrived at this process's own layer.
     pub(crate) fn take(&self, id: &str) {
-        if self.active.load(Ordering::Acquire) && self.ahead().remove(id) {
+        if self.active.load(Ordering::Acquire) > 0 && self.ahead().remove(id) {
             self.moving.store(true, Ordering::Release);
             self.taken.notify_one();
         }
@@ -43,7 +44,9 @@ pub(crate) struct Pacing(Arc<Registered>);
 impl Pacing {
     /// Begins to count.
     pub(crate) fn begin(registered: Arc<Registered>) -> Self {
-        registered.pace.active.store(true, Ordering::Release);
+        if registered.pace.active.fetch_add(1, Ordering::AcqRel) == 0 {
+            registered.pace.moving.store(false, Ordering::Release);
+        }
         Self(registered)
     }
 
@@ -85,7 +88,8 @@ impl Pacing {
 
 impl Drop for Pacing {
     fn drop(&mut self) {
-        self.0.pace.active.store(false, Ordering::Release);
-        self.0.pace.ahead().clear();
+        if self.0.pace.active.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.pace.ahead().clear();
+        }
     }
 }
