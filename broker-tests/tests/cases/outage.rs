@@ -109,9 +109,19 @@ impl<D: Driver> Outage<D> {
     /// The start ends: with an error that says what is open, or, where the client takes what it
     /// cannot send, after it has said that nobody receives.
     async fn start(&self, service: Builder<D>) -> Result {
-        match soon("the start's end", service.start()).await? {
+        let name = &*self.names.payments;
+        let started = match soon("the start's end", service.start()).await {
+            // The republish gave up, and the shutdown of Redis's client behind it, which no outbox is
+            // part of, may never return while the server is away.
+            Err(_) if self.broker == Broker::Redis => {
+                let said = Logs::listen().lines(&["ERROR", name, "not sent again at the start"]);
+                assert!(!said.is_empty(), "the republish goes on");
+                return Ok(());
+            }
+            started => started?,
+        };
+        match started {
             Ok(service) => {
-                let name = &*self.names.payments;
                 let said = Logs::listen().lines(&["WARN", name, "the receiver is elsewhere"]);
                 assert_eq!(said.len(), 1, "{said:?}");
                 soon("the stop's end", service.stop()).await??;
