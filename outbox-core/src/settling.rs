@@ -10,13 +10,6 @@ use crate::taken::{Settled, Taken};
 use crate::taking::Complete;
 use crate::{Backend, Consumer, Mark as Marks, Outbox, Publish, Statements, TARGET};
 
-/// Whether a mark is tried once more if it meets a held lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Try {
-    First,
-    Last,
-}
-
 /// What came of the first try of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marking {
@@ -49,23 +42,25 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
             settled,
             consumer,
         };
-        self.write(&mark, Try::First).await
+        match self.write(&mark).await {
+            Ok(()) => {}
+            Err(Failure::WriteLockHeld(..)) => return Marking::LockHeld,
+            Err(failure) => mark.give_up(&failure),
+        }
+        Marking::Over
     }
 
-    /// The same, for when the delivery is settled.
+    /// The same, for when the delivery is settled. `None`: nothing is marked.
     pub(crate) fn mark_later(
         &self,
         taken: &Taken<'_>,
         settled: Settled,
-    ) -> impl Future<Output = ()> + Send + 'static {
+    ) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let consumer = taken.consumer()?;
         let outbox = self.clone();
         let [subscription, name, id] =
             [taken.registered().name(), taken.name(), taken.id()].map(str::to_owned);
-        let consumer = taken.consumer();
-        async move {
-            let Some(consumer) = consumer else {
-                return;
-            };
+        Some(async move {
             let mark = Mark {
                 subscription: &subscription,
                 name: &name,
@@ -73,8 +68,10 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
                 settled,
                 consumer,
             };
-            outbox.write(&mark, Try::Last).await;
-        }
+            if let Err(failure) = outbox.write(&mark).await {
+                mark.give_up(&failure);
+            }
+        })
     }
 
     /// Closes a record whose marks are complete.
@@ -86,47 +83,68 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
             settled: Settled::Acked,
             consumer: complete.consumer,
         };
-        self.write(&mark, Try::Last).await;
+        if let Err(failure) = self.write(&mark).await {
+            mark.give_up(&failure);
+        }
     }
 
-    async fn write(&self, mark: &Mark<'_>, attempt: Try) -> Marking {
-        let Mark {
-            name, id, settled, ..
-        } = *mark;
+    async fn write(&self, mark: &Mark<'_>) -> Result<(), Failure<B>> {
         let Some(database) = self.database() else {
-            return Marking::Over;
+            return Ok(());
         };
         let settle = Settle {
             database,
             settings: &self.settings,
-            id,
-            settled,
+            id: mark.id,
+            settled: mark.settled,
             consumer: mark.consumer,
         };
-        match self.names.walk(mark.subscription, settle).await {
-            None | Some(Ok(true)) => {}
-            Some(Ok(false)) => tracing::warn!(
+        let marked = self.names.walk(mark.subscription, settle).await;
+        if !marked.unwrap_or(Ok(true))? {
+            tracing::warn!(
                 target: TARGET,
-                name,
-                id,
-                ?settled,
+                name = mark.name,
+                id = mark.id,
+                settled = ?mark.settled,
                 "the mark found no open record: another copy of the message was processed \
                  meanwhile, or the row was changed by hand; the handler's outcome stands",
-            ),
-            Some(Err(Failure::WriteLockHeld(..))) if attempt == Try::First => {
-                return Marking::LockHeld;
-            }
-            Some(Err(failure)) => tracing::error!(
-                target: TARGET,
-                name,
-                id,
-                ?settled,
-                error = %failure,
-                "the record could not be marked: the handler's outcome stands, the record stays \
-                 open, and the next start sends its message again",
-            ),
+            );
         }
-        Marking::Over
+        Ok(())
+    }
+}
+
+impl Mark<'_> {
+    fn give_up<B: Backend>(&self, failure: &Failure<B>) {
+        tracing::error!(
+            target: TARGET,
+            name = self.name,
+            id = self.id,
+            settled = ?self.settled,
+            error = %failure,
+            "the record could not be marked: the handler's outcome stands, the record stays open, \
+             and the next start sends its message again",
+        );
+    }
+}
+
+/// Runs the step of a record that answers how its delivery was settled. Returns whether the record
+/// was open.
+pub(crate) async fn step<B, R>(
+    conn: &mut B::Connection,
+    id: &R::Id,
+    settled: Settled,
+    consumer: Consumer,
+) -> Result<bool, B::Error>
+where
+    B: Statements<R>,
+    R: Marks<B>,
+{
+    match (settled, consumer) {
+        (Settled::Acked, Consumer::SOLE) => R::ack(conn, id).await,
+        (Settled::Dropped, Consumer::SOLE) => R::discard(conn, id).await,
+        (Settled::Acked | Settled::Dropped, consumer) => R::consume(conn, id, consumer).await,
+        (Settled::Retried, _) => R::retry(conn, id).await.map(|()| true),
     }
 }
 
@@ -147,17 +165,8 @@ impl<B: Backend> Settle<'_, B> {
         let mut transaction = self.database.begin(self.settings).await?;
         point(Point::BeforeMark);
         let conn = &mut transaction.connection;
-        let deadline = transaction.deadline;
-        let marked = match (self.settled, self.consumer) {
-            (Settled::Acked, Consumer::SOLE) => timeout_at(deadline, R::ack(conn, id)).await,
-            (Settled::Dropped, Consumer::SOLE) => timeout_at(deadline, R::discard(conn, id)).await,
-            (Settled::Acked | Settled::Dropped, consumer) => {
-                timeout_at(deadline, R::consume(conn, id, consumer)).await
-            }
-            (Settled::Retried, _) => timeout_at(deadline, R::retry(conn, id))
-                .await
-                .map(|retried| retried.map(|()| true)),
-        };
+        let step = step::<B, R>(conn, id, self.settled, self.consumer);
+        let marked = timeout_at(transaction.deadline, step).await;
         let touched = transaction.finish(marked).await?;
         // A table that deletes has no row left where another copy was processed first.
         Ok(touched || R::SPEC.processed_at_column().is_none())

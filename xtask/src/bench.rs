@@ -2,9 +2,7 @@
 
 use std::env;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::process::Command;
 
 use crate::Result;
 use crate::command::Cargo;
@@ -31,7 +29,7 @@ pub(crate) fn run(options: &Options, root: &Path) -> Result<bool> {
         ..Cargo::default()
     };
     println!("{build}");
-    if !passes(&mut build.in_root(root), &interrupt)? {
+    if !Group::passes(&mut build.in_root(root), &interrupt)? {
         return Err("the bench could not be built".into());
     }
     // This program is in the folder of another profile.
@@ -48,15 +46,5 @@ pub(crate) fn run(options: &Options, root: &Path) -> Result<bool> {
         restarts: false,
     };
     measure.envs(stands.environment(need)?);
-    passes(&mut measure, &interrupt)
-}
-
-/// Whether the command succeeds. An interrupt ends it, and is the error.
-fn passes(command: &mut Command, interrupt: &Interrupt) -> Result<bool> {
-    let mut group = Group::spawn(command.stdin(Stdio::null()))?;
-    while !group.has_ended()? {
-        interrupt.check()?;
-        thread::sleep(Duration::from_millis(50));
-    }
-    Ok(group.wait()?.success())
+    Group::passes(&mut measure, &interrupt)
 }

@@ -5,9 +5,8 @@ mod combination;
 use std::env;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
@@ -63,7 +62,7 @@ pub(crate) fn run(options: &Options, root: &Path) -> Result<bool> {
         for need in combination::needs(stand, broker) {
             command.envs(stands.environment(need)?);
         }
-        clean &= passes(&mut command, &interrupt)?;
+        clean &= Group::passes(&mut command, &interrupt)?;
     }
     Ok(clean)
 }
@@ -83,7 +82,7 @@ fn build(root: &Path, interrupt: &Interrupt) -> Result<TempDir> {
         ..Cargo::default()
     };
     println!("{cargo}");
-    if !passes(&mut cargo.in_root(root), interrupt)? {
+    if !Group::passes(&mut cargo.in_root(root), interrupt)? {
         return Err("the crash tests could not be built".into());
     }
     let built = env::current_exe()?;
@@ -92,14 +91,4 @@ fn build(root: &Path, interrupt: &Interrupt) -> Result<TempDir> {
         fs::copy(built.with_file_name(name), folder.path().join(name))?;
     }
     Ok(folder)
-}
-
-/// Whether the command succeeds. An interrupt ends it, and is the error.
-fn passes(command: &mut Command, interrupt: &Interrupt) -> Result<bool> {
-    let mut group = Group::spawn(command.stdin(Stdio::null()))?;
-    while !group.has_ended()? {
-        interrupt.check()?;
-        thread::sleep(Duration::from_millis(50));
-    }
-    Ok(group.wait()?.success())
 }

@@ -6,6 +6,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::Result;
+use crate::interrupt::Interrupt;
+
 /// How long processes that were asked to end are waited for.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -16,6 +19,16 @@ pub(crate) struct Group(Child);
 impl Group {
     pub(crate) fn spawn(command: &mut Command) -> io::Result<Self> {
         command.process_group(0).spawn().map(Self)
+    }
+
+    /// Runs a command to its end: whether it succeeds. An interrupt ends it, and is the error.
+    pub(crate) fn passes(command: &mut Command, interrupt: &Interrupt) -> Result<bool> {
+        let mut group = Self::spawn(command.stdin(Stdio::null()))?;
+        while !group.has_ended()? {
+            interrupt.check()?;
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(group.wait()?.success())
     }
 
     pub(crate) fn has_ended(&mut self) -> io::Result<bool> {

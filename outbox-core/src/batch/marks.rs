@@ -10,10 +10,12 @@ use tokio::time::timeout_at;
 use crate::connection::{Database, Failure};
 use crate::crash::{Point, point};
 use crate::outbox::Handle;
+use crate::settling::step;
 use crate::taken::{Settled, Taken};
 use crate::{Consumer, Mark, PAGE_ROWS, Statements, TARGET};
 
-/// The records of each consumer, by how they were settled. There are several consumers where a subscription delivers several names.
+/// The records of each consumer, by how they were settled. There are several consumers where a
+/// subscription delivers several names.
 pub(super) struct Marks<Id> {
     groups: Vec<Group<Id>>,
     /// A copy in the same batch is marked with the first.
@@ -168,19 +170,13 @@ impl<Id: Display> Page<'_, Id> {
         B: Statements<R>,
         R: Mark<B, Id = Id>,
     {
-        let asks = self.settled != Settled::Retried;
-        if R::BATCHED && asks {
+        if R::BATCHED && self.settled != Settled::Retried {
             return B::mark_batch(conn, self.ids, self.consumer).await;
         }
         let mut open = 0;
         for id in self.ids {
-            let marked = match (self.settled, self.consumer) {
-                (Settled::Retried, _) => R::retry(conn, id).await.map(|()| true),
-                (Settled::Acked, Consumer::SOLE) => R::ack(conn, id).await,
-                (Settled::Dropped, Consumer::SOLE) => R::discard(conn, id).await,
-                (_, consumer) => R::consume(conn, id, consumer).await,
-            };
-            open += u64::from(marked?);
+            let marked = step::<B, R>(conn, id, self.settled, self.consumer).await?;
+            open += u64::from(marked);
         }
         Ok(open)
     }

@@ -112,7 +112,9 @@ where
                      handler are marked once their deliveries are settled",
                 );
             }
-            ctx.after_settle(self.outbox.mark_later(&taken, settled));
+            if let Some(mark) = self.outbox.mark_later(&taken, settled) {
+                ctx.after_settle(mark);
+            }
         }
         outcome
     }
