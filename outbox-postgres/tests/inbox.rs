@@ -7,17 +7,16 @@
 )]
 
 mod orders;
-mod shop;
 mod stand;
 
 use ::sqlx::postgres::PgPool;
-use orders::{Ours, Service, TABLES, Tested, assert_done, enqueue, pool, run, through_inbox};
+use orders::{Ours, Service, TABLES, Tested, assert_done, enqueue, run, through_inbox};
+use outbox_core::conformance::shop::{PATIENCE, Shop, next, stop};
 use outbox_core::conformance::{Stand, StandRecord, assert_closed, publish};
 use outbox_postgres::outbox::Outbox;
 use ruststream::HeaderMap;
 use ruststream::memory::prelude::*;
 use ruststream::runtime::{BlanketLayer, Handler, Stack};
-use shop::{PATIENCE, Shop, next, stop};
 use stand::{PostgresStand, cases};
 
 cases! {
@@ -151,12 +150,12 @@ async fn ship_two<D: Tested>(
 /// Whether that layer runs inside of the outbox's, as it should, or outside.
 async fn a_mark_does_not_wait_for_the_transaction_of_a_layer<D: Tested>() {
     let (stand, ours) = database::<D>().await;
-    let layer = InTransaction(pool(&stand));
+    let layer = InTransaction(stand.own_pool());
     ship_two(&stand, &ours, Stack::new(layer, ours.layer())).await;
     assert_closed(&stand, 2).await;
 
     let (stand, ours) = database::<D>().await;
-    let layer = InTransaction(pool(&stand));
+    let layer = InTransaction(stand.own_pool());
     ship_two(&stand, &ours, Stack::new(ours.layer(), layer)).await;
     assert_closed(&stand, 2).await;
 }

@@ -6,15 +6,15 @@
 )]
 
 mod shipped;
-mod shop;
 mod stand;
 
 use std::collections::BTreeMap;
 
-use ::sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use ::sqlx::postgres::{PgConnection, PgPool};
 use ::sqlx::types::Json;
 use ::sqlx::{FromRow, Postgres};
 use chrono::{DateTime, Utc};
+use outbox_core::conformance::shop::Shop;
 use outbox_core::conformance::{
     Delivery, Sink, Stand, StandRecord, assert_closed, headers, publish,
 };
@@ -24,7 +24,6 @@ use ruststream::runtime::{BlanketLayer, PublishLayer};
 use ruststream::{HeaderMap, OutgoingMessage, Publisher};
 use ruststream_sqlx::HeaderColumn;
 use ruststream_sqlx::outbox as peer;
-use shop::Shop;
 use stand::{Driver, PostgresStand, StandId, table};
 
 /// A named test for each case, on each driver and with ids of each kind.
@@ -138,12 +137,6 @@ type Ours<D, Id> = Outbox<D, Node<StandRecord<Id>>>;
 
 type Peers<Id> = peer::Outbox<Postgres, <Id as PeerId>::Records>;
 
-fn pool<D, Id>(stand: &PostgresStand<D, Id>) -> PgPool {
-    let opening = stand.opening();
-    let options: PgConnectOptions = opening.server.parse().unwrap();
-    PgPoolOptions::new().connect_lazy_with(options.database(&opening.database))
-}
-
 /// A table, and both outboxes on it. Both are on: the peer is built without a switch.
 async fn one_table<D: Tested<Id>, Id: PeerId>() -> (PostgresStand<D, Id>, Ours<D, Id>, Peers<Id>) {
     assert!(is_on());
@@ -152,7 +145,7 @@ async fn one_table<D: Tested<Id>, Id: PeerId>() -> (PostgresStand<D, Id>, Ours<D
     let table = table.replace("headers text", &format!("headers {}", Id::HEADERS));
     let stand = PostgresStand::<D, Id>::with(&table).await;
     let ours = Outbox::new(stand.pool(4).await).register::<StandRecord<Id>>("payments");
-    let pool = pool(&stand);
+    let pool = stand.own_pool();
     (stand, ours, Id::peer(pool))
 }
 

@@ -7,20 +7,19 @@
 )]
 
 mod orders;
-mod shop;
 mod stand;
 
 use std::error::Error;
 use std::time::Duration;
 
 use ::sqlx::sqlite::SqlitePool;
-use orders::{Ours, Service, TABLES, Tested, assert_done, enqueue, pool, run, through_inbox};
+use orders::{Ours, Service, TABLES, Tested, assert_done, enqueue, run, through_inbox};
+use outbox_core::conformance::shop::{PATIENCE, Shop, Step, next, stop};
 use outbox_core::conformance::{Logs, Stand, StandRecord, assert_closed, publish};
 use outbox_sqlite::outbox::{Outbox, OutboxError};
 use ruststream::HeaderMap;
 use ruststream::memory::prelude::*;
 use ruststream::runtime::{BlanketLayer, Handler, Stack};
-use shop::{PATIENCE, Shop, Step, next, stop};
 use stand::SqliteStand;
 use tracing::Level;
 
@@ -244,14 +243,14 @@ async fn ship_two<D: Tested>(
 
 async fn a_transaction_of_a_layer_inside_is_over_before_the_mark<D: Tested>() {
     let (stand, ours) = database::<D>(PATIENCE).await;
-    let layers = Stack::new(InTransaction(pool(&stand)), ours.layer());
+    let layers = Stack::new(InTransaction(stand.own_pool()), ours.layer());
     ship_two(&stand, &ours, layers).await;
     assert_closed(&stand, 2).await;
 }
 
 async fn a_mark_inside_the_transaction_of_a_layer_is_written_behind_it<D: Tested>() {
     let (stand, ours) = database::<D>(LOCK_WAIT).await;
-    let layers = Stack::new(ours.layer(), InTransaction(pool(&stand)));
+    let layers = Stack::new(ours.layer(), InTransaction(stand.own_pool()));
     ship_two(&stand, &ours, layers).await;
     assert_closed(&stand, 2).await;
 }

@@ -5,15 +5,15 @@
     reason = "these are tests: a panic is their report"
 )]
 
-mod shop;
 mod stand;
 
 use std::collections::BTreeMap;
 
-use ::sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
+use ::sqlx::sqlite::SqlitePool;
 use ::sqlx::types::Json;
 use ::sqlx::{FromRow, Sqlite, SqliteConnection};
 use chrono::{DateTime, Utc};
+use outbox_core::conformance::shop::Shop;
 use outbox_core::conformance::{
     Delivery, Sink, Stand, StandRecord, assert_closed, headers, publish,
 };
@@ -23,7 +23,6 @@ use ruststream::runtime::{BlanketLayer, PublishLayer};
 use ruststream::{HeaderMap, OutgoingMessage, Publisher};
 use ruststream_sqlx::HeaderColumn;
 use ruststream_sqlx::outbox as peer;
-use shop::Shop;
 use stand::{Driver, SqliteStand, StandId};
 
 /// A named test for each case, on each driver and with ids of each kind.
@@ -138,8 +137,7 @@ async fn one_table<D: Tested<Id>, Id: PeerId>() -> (SqliteStand<D, Id>, Ours<D, 
     assert_eq!(OUTBOX_ID_HEADER, peer::OUTBOX_ID_HEADER);
     let stand = SqliteStand::<D, Id>::open().await;
     let ours = Outbox::new(stand.pool(4).await).register::<StandRecord<Id>>("payments");
-    let options = SqliteConnectOptions::new().filename(stand.opening().url);
-    let pool = SqlitePoolOptions::new().connect_lazy_with(options);
+    let pool = stand.own_pool();
     (stand, ours, Id::peer(pool))
 }
 

@@ -37,6 +37,7 @@ pub mod resend;
 pub mod retries;
 pub mod settle;
 pub mod setup;
+pub mod shop;
 pub mod start;
 pub mod switch;
 pub mod transaction;

@@ -20,13 +20,13 @@ use ruststream_sqlx::{
     HeaderColumn, Inbox, InboxQueue, InboxSettings, Repository, SqlxBroker, keys,
 };
 use serde::Serialize;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use sqlx::postgres::PgConnection;
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, FromRow, Postgres};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use crate::shop::{Events, Payload, Step, next, ship, stop};
 use crate::stand::{Driver, PostgresStand};
+use outbox_core::conformance::shop::{Events, Payload, Step, next, ship, stop};
 
 const POLL: Duration = Duration::from_millis(20);
 
@@ -121,12 +121,6 @@ impl<D: Driver + Statements<StandRecord>> Tested for D {}
 /// The registry of a case: of `payments`.
 pub type Ours<D> = Outbox<D, Node<StandRecord>>;
 
-pub fn pool<D>(stand: &PostgresStand<D>) -> PgPool {
-    let opening = stand.opening();
-    let options: PgConnectOptions = opening.server.parse().unwrap();
-    PgPoolOptions::new().connect_lazy_with(options.database(&opening.database))
-}
-
 /// A service with an inbox, whose payments go over the in-memory broker.
 pub struct Service {
     app: RunningApp,
@@ -139,7 +133,7 @@ impl Service {
         let (events, shipped, steps) = Events::new();
         let broker = MemoryBroker::new().bindable();
         let (out, reply) = (broker.bind(Publish), broker.bind(Publish));
-        let inbox = SqlxBroker::new(pool(stand)).poll_interval(POLL);
+        let inbox = SqlxBroker::new(stand.own_pool()).poll_interval(POLL);
         let app = RustStream::new(AppInfo::new("shop", "0.1.0"))
             .on_startup(async move |()| Ok::<_, Infallible>(events))
             .layer(ours.layer())
@@ -256,7 +250,9 @@ pub async fn through_inbox<D: Tested>(
     transactional: bool,
 ) -> Through<impl Publisher> {
     let (events, _, steps) = Events::new();
-    let broker = SqlxBroker::new(pool(stand)).poll_interval(POLL).bindable();
+    let broker = SqlxBroker::new(stand.own_pool())
+        .poll_interval(POLL)
+        .bindable();
     let sender = broker.bind(Repository::<PaymentJob>::default());
     let app = RustStream::new(AppInfo::new("shop", "0.1.0"))
         .on_startup(async move |()| Ok::<_, Infallible>(events))

@@ -1,14 +1,14 @@
 //! The peer on the table of `schema.sql`: each reads what the other wrote.
 
+use outbox_core::conformance::shop::Shop;
 use outbox_core::conformance::{Sink, Stand, StandRecord, assert_closed, publish};
 use outbox_postgres::SCHEMA;
 use outbox_postgres::outbox::{Outbox, Statements};
 use ruststream::memory::MemoryBroker;
 use ruststream_sqlx::outbox as peer;
 
-use crate::shop::Shop;
 use crate::stand::{Driver, PostgresStand, cases};
-use crate::{Numbered, pool, text};
+use crate::{Numbered, text};
 
 cases! {
     the_shipped_table_is_one_for_both,
@@ -21,7 +21,7 @@ where
     let stand = PostgresStand::<D>::with(SCHEMA).await;
     let sink = Sink::accepting();
     let ours = Outbox::<D, _>::new(stand.pool(2).await).register::<StandRecord>("payments");
-    let peer = peer::Outbox::new(pool(&stand)).register::<Numbered>("payments");
+    let peer = peer::Outbox::new(stand.own_pool()).register::<Numbered>("payments");
     let published = publish(&ours.wrap(sink.clone()), "payments", b"1", text()).await;
     published.unwrap();
     let published = publish(&peer.wrap(sink.clone()), "payments", b"2", text()).await;

@@ -18,7 +18,7 @@ use std::str::FromStr;
 
 use outbox_core::conformance::{Row, Stand, StandRecord};
 use outbox_postgres::outbox::Statements;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, Row as _};
 
 pub(crate) use cases::{cases, run};
@@ -72,6 +72,12 @@ impl<D, Id, const DELETES: bool, const MARKS: bool> PostgresStand<D, Id, DELETES
             size: 4,
             setup: String::new(),
         }
+    }
+
+    /// A pool past every driver under test: of the service's own tables, or of the peer.
+    pub fn own_pool(&self) -> PgPool {
+        let options: PgConnectOptions = self.database.server.parse().unwrap();
+        PgPoolOptions::new().connect_lazy_with(options.database(&self.database.name))
     }
 
     pub async fn connect(&self) -> PgConnection {

@@ -22,13 +22,12 @@ use ruststream_sqlx::{
     HeaderColumn, Inbox, InboxQueue, InboxSettings, Repository, SqlxBroker, keys,
 };
 use serde::Serialize;
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, FromRow, Sqlite, SqliteConnection};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use crate::shop::{Events, Payload, Step, next, ship, stop};
 use crate::stand::{Driver, SqliteStand};
+use outbox_core::conformance::shop::{Events, Payload, Step, next, ship, stop};
 
 const POLL: Duration = Duration::from_millis(20);
 
@@ -127,11 +126,6 @@ impl<D: Driver + Statements<StandRecord>> Tested for D {}
 /// The registry of a case: of `payments`.
 pub type Ours<D> = Outbox<D, Node<StandRecord>>;
 
-pub fn pool<D>(stand: &SqliteStand<D>) -> SqlitePool {
-    let options = SqliteConnectOptions::new().filename(stand.opening().url);
-    SqlitePoolOptions::new().connect_lazy_with(options)
-}
-
 /// A service with an inbox, whose payments go over the in-memory broker.
 pub struct Service {
     app: RunningApp,
@@ -148,7 +142,7 @@ impl Service {
         let sender = broker.publisher();
         let broker = broker.bindable();
         let (out, reply) = (broker.bind(Publish), broker.bind(Publish));
-        let inbox = SqlxBroker::new(pool(stand)).poll_interval(POLL);
+        let inbox = SqlxBroker::new(stand.own_pool()).poll_interval(POLL);
         let app = RustStream::new(AppInfo::new("shop", "0.1.0"))
             .on_startup(async move |()| Ok::<_, Infallible>(events))
             .layer(ours.layer())
@@ -268,7 +262,9 @@ pub async fn through_inbox<D: Tested>(
     transactional: bool,
 ) -> Through<impl Publisher> {
     let (events, _, steps) = Events::new();
-    let broker = SqlxBroker::new(pool(stand)).poll_interval(POLL).bindable();
+    let broker = SqlxBroker::new(stand.own_pool())
+        .poll_interval(POLL)
+        .bindable();
     let sender = broker.bind(Repository::<PaymentJob>::default());
     let app = RustStream::new(AppInfo::new("shop", "0.1.0"))
         .on_startup(async move |()| Ok::<_, Infallible>(events))

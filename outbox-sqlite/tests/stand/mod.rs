@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use outbox_core::conformance::{Row, Stand, StandRecord};
 use outbox_sqlite::outbox::Statements;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+};
 use sqlx::{AssertSqlSafe, Connection, Decode, Row as _, Type};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
@@ -77,6 +79,12 @@ impl<D, Id, const DELETES: bool, const MARKS: bool> SqliteStand<D, Id, DELETES, 
             size: 4,
             setup: String::new(),
         }
+    }
+
+    /// A pool past every driver under test: of the service's own tables, or of the peer.
+    pub fn own_pool(&self) -> SqlitePool {
+        let options = SqliteConnectOptions::new().filename(url(&self.folder));
+        SqlitePoolOptions::new().connect_lazy_with(options)
     }
 
     pub async fn connect(&self) -> SqliteConnection {

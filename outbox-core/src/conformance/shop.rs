@@ -1,23 +1,23 @@
 //! A shop on the in-memory broker, under the layers of whoever tracks its payments.
 
 #![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "these are tests: a panic is their report, and each binary uses its part"
+    missing_docs,
+    reason = "what the framework makes of a handler has no documentation"
 )]
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
-use outbox_core::conformance::{Delivery, publish};
 use ruststream::memory::MemoryPublisher;
 use ruststream::memory::prelude::*;
 use ruststream::runtime::{BlanketLayer, PublishLayer, RunningApp};
 use ruststream::{FromRef, HeaderMap};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
+
+use super::message::{Delivery, publish};
 
 /// How long a test waits for an event that must come.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,6 +39,14 @@ pub struct Shop {
     app: RunningApp,
     sender: MemoryPublisher,
     shipped: UnboundedReceiver<Delivery>,
+}
+
+impl fmt::Debug for Shop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shop")
+            .field("sender", &self.sender)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Shop {
@@ -92,13 +100,18 @@ impl Shop {
 /// Where handlers say what they ship, and what each step of theirs came to.
 #[derive(Debug, FromRef)]
 pub struct Events {
+    /// What was shipped.
     pub shipped: UnboundedSender<Delivery>,
+    /// The steps.
     pub steps: UnboundedSender<Step>,
 }
 
+/// What a step of a handler came to.
 pub type Step = Result<(), Box<dyn Error + Send + Sync>>;
 
 impl Events {
+    /// With where they are heard.
+    #[must_use]
     pub fn new() -> (Self, UnboundedReceiver<Delivery>, UnboundedReceiver<Step>) {
         let (shipped, all_shipped) = unbounded_channel();
         let (steps, all_steps) = unbounded_channel();
@@ -106,7 +119,8 @@ impl Events {
     }
 }
 
-#[derive(Deserialized)]
+/// A payload as it arrived.
+#[derive(Debug, Deserialized)]
 pub struct Payload<'a>(pub &'a [u8]);
 
 #[subscriber("checkout")]
@@ -120,6 +134,7 @@ async fn check_out(
     HandlerOutcome::ack()
 }
 
+/// Ships a payment.
 #[subscriber("payments")]
 pub async fn ship(payload: &Payload<'_>, ctx: &mut Context<'_, (), Events>) -> HandlerOutcome {
     let delivery = Delivery {
