@@ -16,7 +16,7 @@ pub use cases::run;
 pub use database::{Database, Kind, Row};
 pub use driver::Driver;
 pub use record::{Message, Names, Registry, registry};
-pub use service::{Builder, Delivery, Handling, Outlet, Service};
+pub use service::{Builder, Delivery, Handling, Outlet, Republished, Service};
 pub use stand::Stand;
 
 /// The drivers under test.

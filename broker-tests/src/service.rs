@@ -14,6 +14,8 @@ use ruststream::{Broker as _, OutgoingMessage};
 use ruststream_fred::{RedisBroker, RedisPubSub, RedisPubSubPublish};
 use ruststream_nats::{CoreSubject, NatsBroker, NatsPublish};
 
+use tokio::sync::oneshot;
+
 use crate::{Broker, Database, Driver, Names, Registry, Result, registry};
 
 /// What a handler does.
@@ -82,7 +84,11 @@ pub struct Builder<D: Driver> {
     mounted: bool,
     before_republish: Option<Hook>,
     republish: bool,
+    republished: Option<oneshot::Sender<Republished>>,
 }
+
+/// What a republish came to: nothing, or the text of its error.
+pub type Republished = std::result::Result<(), String>;
 
 /// A service that runs.
 pub struct Service<D: Driver> {
@@ -120,6 +126,7 @@ impl<D: Driver> Service<D> {
             mounted: true,
             before_republish: None,
             republish: true,
+            republished: None,
         }
     }
 
@@ -215,6 +222,13 @@ impl<D: Driver> Builder<D> {
         self
     }
 
+    /// Where the republish says what it came to, which is before the start has ended.
+    #[must_use]
+    pub fn republished(mut self, republished: oneshot::Sender<Republished>) -> Self {
+        self.republished = Some(republished);
+        self
+    }
+
     /// Leaves the handlers out: the receiver is elsewhere.
     #[must_use]
     pub fn without_handlers(mut self) -> Self {
@@ -262,7 +276,15 @@ impl<D: Driver> Builder<D> {
                             });
                         }
                         if self.republish {
-                            b.after_startup($publish, self.tracking.republish());
+                            let (republish, said) = (self.tracking.republish(), self.republished);
+                            b.after_startup($publish, async move |publisher| {
+                                let done = republish(publisher).await;
+                                if let Some(said) = said {
+                                    let text = done.as_ref().map_err(ToString::to_string);
+                                    said.send(text.copied()).ok();
+                                }
+                                done
+                            });
                         }
                     });
                 let app = app.start().await?;
