@@ -44,10 +44,10 @@ impl Consumer {
 pub(crate) const HIGHEST: u32 = 30;
 
 /// The consumers of a name, as they were declared.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Consumers(Vec<Declared>);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Declared {
     bit: u32,
     handler: &'static str,
@@ -102,8 +102,8 @@ impl Consumers {
 
     /// The first two of the consumers that a mounted handler of this type would be.
     pub(crate) fn ambiguous(&self, handler: &str) -> Option<(&'static str, &'static str)> {
-        let mut found = self.0.iter().map(|declared| declared.handler);
-        let mut found = found.by_ref().filter(|declared| names(handler, declared));
+        let declared = self.0.iter().map(|declared| declared.handler);
+        let mut found = declared.filter(|declared| names(handler, declared));
         Some((found.next()?, found.next()?))
     }
 }

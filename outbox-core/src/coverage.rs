@@ -68,10 +68,10 @@ impl Window {
             patience = ?self.settings.republish_patience,
             "records are open that are older than this process, and those that the start sent were \
              not taken up by a handler of this app in that time, so they may return at every start: \
-             the receiver is elsewhere, or slower than that, or it is a batch handler that does not `take` and `settle` \
-             them, a subscription by a pattern or a queue that is not among the `deliveries`, or an \
-             app without the outbox's `layer`; where more are to be sent, the start goes on in \
-             windows with that pause between them",
+             the receiver is elsewhere, or slower than that, or it is a batch handler that does not \
+             `take` and `settle` them, a subscription by a pattern or a queue that is not among the \
+             `deliveries`, or an app without the outbox's `layer`; where more are to be sent, the \
+             start goes on in windows with that pause between them",
         );
     }
 
