@@ -11,16 +11,21 @@ struct Options {
     /// Only try that everything runs: few messages, one round, and a report in `target/bench`.
     #[arg(long)]
     quick: bool,
+    /// Only measure the parts whose title contains this text, and write no report: "Postgres: whole
+    /// path".
+    #[arg(long)]
+    only: Option<String>,
 }
 
 #[tokio::main]
 async fn main() -> Result {
     let options = Options::parse();
-    let plan = if options.quick {
+    let mut plan = if options.quick {
         Plan::QUICK
     } else {
         Plan::FULL
     };
+    plan.only = options.only;
     let postgres = env::var("OUTBOX_POSTGRES_URL");
     let postgres =
         postgres.map_err(|_| "OUTBOX_POSTGRES_URL is not set: run `cargo xtask bench`")?;

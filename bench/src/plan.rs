@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use crate::database::Kind;
+
 /// How much a run measures, and where its report goes.
 #[derive(Debug)]
 pub struct Plan {
+    /// The part that is measured: of all parts, those whose title contains it. There is no report then.
+    pub only: Option<String>,
     /// How often each figure is measured. The sides take turns in each round.
     pub(crate) rounds: usize,
     /// Which numbers of messages in flight are measured.
@@ -24,6 +28,7 @@ pub struct Plan {
 impl Plan {
     /// What the report of the project is made of.
     pub const FULL: Self = Self {
+        only: None,
         rounds: 5,
         in_flight: &[1, 8, 64, 256],
         measurement: Duration::from_millis(400),
@@ -35,6 +40,7 @@ impl Plan {
 
     /// Well under a minute.
     pub const QUICK: Self = Self {
+        only: None,
         rounds: 1,
         in_flight: &[1, 64],
         measurement: Duration::ZERO,
@@ -43,4 +49,11 @@ impl Plan {
         processed: 2_000,
         folder: "target/bench",
     };
+
+    /// Whether this part is measured.
+    pub(crate) fn has(&self, kind: Kind, title: &str) -> bool {
+        let title = format!("{}: {title}", kind.title());
+        let only = self.only.as_ref();
+        only.is_none_or(|only| title.contains(only))
+    }
 }

@@ -78,7 +78,12 @@ impl Report<'_> {
 
     fn bounds(&self) -> String {
         let mut text = "| what | bound | figure | |\n|---|---|---|---|\n".to_owned();
-        for bound in judge(&self.figures, &self.allocations) {
+        let only = self.plan.only.is_some();
+        let bounds = judge(&self.figures, &self.allocations);
+        for bound in bounds
+            .iter()
+            .filter(|bound| !only || bound.figure.is_some())
+        {
             let limit = match bound.limit {
                 Limit::AtLeast(limit) => format!("at least {limit}"),
                 Limit::AtMost(limit) => format!("at most {limit}"),
@@ -96,7 +101,7 @@ impl Report<'_> {
         for kind in Kind::ALL {
             for scenario in SCENARIOS
                 .iter()
-                .filter(|scenario| scenario.kinds.contains(&kind))
+                .filter(|scenario| scenario.kinds.contains(&kind) && self.plan.has(kind, scenario.title))
             {
                 let _ = writeln!(text, "## {}: {}\n", kind.title(), scenario.title);
                 text += &self.by_in_flight(kind.title(), scenario);

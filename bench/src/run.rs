@@ -16,6 +16,7 @@ use crate::database::{Database, Kind};
 use crate::figures::Figures;
 use crate::plan::Plan;
 use crate::report::Report;
+use crate::scenario::PATH_FULL;
 use crate::side::{POSTGRES, SQLITE, Side};
 use crate::{Result, machine};
 
@@ -48,24 +49,28 @@ pub async fn run(plan: &Plan, postgres: &str) -> Result {
         figures.add(messages::measure(plan, kind, &contestants, &bare).await?);
         if kind != Kind::Rollback {
             figures.add(backlog::measure(plan, kind, &contestants).await?);
-            let mut full = Vec::new();
-            for side in sides(kind).iter().filter(|side| side.is_outbox()) {
-                full.push(contestant(*side, kind, postgres, plan.processed).await?);
+            if plan.has(kind, PATH_FULL) {
+                let mut full = Vec::new();
+                for side in sides(kind).iter().filter(|side| side.is_outbox()) {
+                    full.push(contestant(*side, kind, postgres, plan.processed).await?);
+                }
+                figures.add(processed::measure(plan, kind, &contestants, &full).await?);
+                all.append(&mut full);
             }
-            figures.add(processed::measure(plan, kind, &contestants, &full).await?);
-            all.append(&mut full);
         }
         contestants.push(bare);
         all.append(&mut contestants);
     }
+    let whole = plan.only.is_none();
+    let allocations = if whole { allocations()? } else { Vec::new() };
     let report = Report {
         plan,
         figures,
-        allocations: allocations()?,
+        allocations,
         machine: machine::describe(),
     };
     report.print();
-    report.write()
+    if whole { report.write() } else { Ok(()) }
 }
 
 fn sides(kind: Kind) -> &'static [Side] {

@@ -62,8 +62,8 @@ pub(crate) const RESEND: &str = "open records sent again";
 /// The whole backlog, until the last record is marked.
 pub(crate) const RECOVERY: &str = "open records sent again, handled and marked";
 /// The whole path on a table without, and with, processed rows.
-pub(crate) const PATH_EMPTY: &str = "whole path, empty table";
-pub(crate) const PATH_FULL: &str = "whole path, table of processed rows";
+pub(crate) const PATH_EMPTY: &str = "empty table, whole path";
+pub(crate) const PATH_FULL: &str = "table of processed rows, whole path";
 /// Starts that find nothing to send, on the same tables.
 pub(crate) const START_EMPTY: &str = "starts, empty table";
 pub(crate) const START_FULL: &str = "starts, table of processed rows";

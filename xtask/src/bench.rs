@@ -16,6 +16,10 @@ pub(crate) struct Options {
     /// Only try that everything runs: few messages, and a report in `target/bench`.
     #[arg(long)]
     quick: bool,
+    /// Only measure the parts whose title contains this text, and write no report: "Postgres: whole
+    /// path".
+    #[arg(long)]
+    only: Option<String>,
     /// Install the package of a server that is not installed.
     #[arg(long)]
     install: bool,
@@ -39,6 +43,9 @@ pub(crate) fn run(options: &Options, root: &Path) -> Result<bool> {
     measure
         .current_dir(root)
         .args(options.quick.then_some("--quick"));
+    if let Some(only) = &options.only {
+        measure.arg("--only").arg(only);
+    }
     measure.env("RUSTSTREAM_SQLX_OUTBOX", "on");
     let mut stands = Stands::new(options.install);
     let need = Need {

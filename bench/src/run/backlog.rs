@@ -35,6 +35,9 @@ pub(super) async fn measure(
         taking_part.iter().map(figure).collect::<Vec<_>>()
     };
 
+    if !plan.has(kind, RESEND) {
+        return Ok(Vec::new());
+    }
     eprintln!("{}: {} {RESEND}", kind.title(), plan.backlog);
     let mut resend = figures(&taking_part, RESEND, plan.backlog);
     for round in 0..plan.rounds {

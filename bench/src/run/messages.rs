@@ -23,7 +23,7 @@ pub(super) async fn measure(
     let mut figures = Vec::new();
     for scenario in SCENARIOS
         .iter()
-        .filter(|scenario| scenario.kinds.contains(&kind))
+        .filter(|scenario| scenario.kinds.contains(&kind) && plan.has(kind, scenario.title))
     {
         let taking_part: Vec<&Contestant> = match scenario.work {
             Work::Untracked => {
