@@ -99,10 +99,9 @@ impl Report<'_> {
     fn tables(&self, charts: &[Chart]) -> String {
         let mut text = String::new();
         for kind in Kind::ALL {
-            for scenario in SCENARIOS
-                .iter()
-                .filter(|scenario| scenario.kinds.contains(&kind) && self.plan.has(kind, scenario.title))
-            {
+            for scenario in SCENARIOS.iter().filter(|scenario| {
+                scenario.kinds.contains(&kind) && self.plan.has(kind, scenario.title)
+            }) {
                 let _ = writeln!(text, "## {}: {}\n", kind.title(), scenario.title);
                 text += &self.by_in_flight(kind.title(), scenario);
                 let drawn = |chart: &&Chart| chart.is_of(kind, scenario.title);

@@ -22,6 +22,14 @@ pub trait Backend: Copy + Debug + Send + Sync + 'static {
     /// What the driver is called in errors.
     const NAME: &'static str;
 
+    /// Whether a transaction that may write begins by taking the one lock that all of them need. The
+    /// outbox's own then take turns.
+    const ONE_WRITER: bool;
+
+    /// Whether a service's own [`Publish`](crate::Publish) is faster in a transaction that it shares
+    /// with others than on a connection of its own.
+    const SHARES_OWN_PUBLISH: bool;
+
     /// The pool that the service builds.
     type Pool: Clone + Send + Sync + 'static;
 
@@ -93,6 +101,21 @@ pub trait Statements<R: Record>: Backend {
         conn: &mut Self::Connection,
         msg: &OutgoingMessage<'_>,
     ) -> impl Future<Output = Result<R::Id, Self::Error>> + Send;
+
+    /// [`insert`](Self::insert) for several messages. Returns their ids in the messages' order. They
+    /// are at most [`PAGE_ROWS`]. A statement for each, unless the driver has one for all.
+    fn insert_batch(
+        conn: &mut Self::Connection,
+        messages: &[OutgoingMessage<'_>],
+    ) -> impl Future<Output = Result<Vec<R::Id>, Self::Error>> + Send {
+        async move {
+            let mut ids = Vec::with_capacity(messages.len());
+            for msg in messages {
+                ids.push(Self::insert(conn, msg).await?);
+            }
+            Ok(ids)
+        }
+    }
 
     /// Reads the record's state by its primary key, inside a transaction or outside.
     fn fetch(

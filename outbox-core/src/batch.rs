@@ -9,7 +9,8 @@ use std::fmt::{self, Debug, Formatter};
 use ruststream::runtime::{HandlerOutcome, Message};
 use tokio::time::timeout_at;
 
-use crate::connection::{Database, Failure, read};
+use crate::connection::{Database, read};
+use crate::failure::Failure;
 use crate::handlers::Mount;
 use crate::outbox::Handle;
 use crate::taken::{Delivery, Taken};
@@ -100,7 +101,7 @@ where
         }
     }
 
-    async fn records(&self, keys: &[Option<String>]) -> Result<Records, Failure<B>> {
+    async fn records(&self, keys: &[Option<String>]) -> Result<Records, Failure> {
         let database = self.database().ok_or(Failure::NoPool)?;
         let keys: Vec<&str> = keys.iter().flatten().map(String::as_str).collect();
         let mut records = Records::new();
@@ -114,7 +115,7 @@ where
         &self,
         delivery: Delivery<'a>,
         key: Option<String>,
-        records: &Result<Records, Failure<B>>,
+        records: &Result<Records, Failure>,
     ) -> Element<'a> {
         if delivery.comes_again {
             log_comes_again(&delivery);
@@ -164,7 +165,7 @@ impl<B: Backend, L> Outbox<B, L> {
         database: &Database<B>,
         page: &[&str],
         records: &mut Records,
-    ) -> Result<(), Failure<B>>
+    ) -> Result<(), Failure>
     where
         B: Statements<R>,
         R: Mark<B>,

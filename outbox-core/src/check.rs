@@ -1,10 +1,12 @@
 //! Whether the tables are what the records say: for the start, or for a health endpoint.
 
 use std::fmt::{self, Display, Formatter};
+use std::sync::Arc;
 
-use crate::connection::{Database, Failure, NO_ANSWER, read};
+use crate::connection::{Database, NO_ANSWER, read};
 use crate::error::OutboxError;
-use crate::registry::{Visit, Walk};
+use crate::failure::Failure;
+use crate::registry::{Registered, Visit, Walk};
 use crate::settings::Settings;
 use crate::{Backend, Mark, Outbox, OutboxSpec, Publish, Statements};
 
@@ -160,12 +162,12 @@ struct Check<'a, B: Backend> {
 impl<B: Backend> Visit<B> for Check<'_, B> {
     type Output = Vec<TableProblem>;
 
-    async fn visit<R>(self) -> Self::Output
+    async fn visit<R>(self, _registered: &Arc<Registered>) -> Self::Output
     where
         R: Publish<B> + Mark<B>,
         B: Statements<R>,
     {
-        let described: Result<_, Failure<B>> =
+        let described: Result<_, Failure> =
             read!(self.database, self.settings, NO_ANSWER, |conn| B::describe(
                 &mut conn
             ))

@@ -1,16 +1,17 @@
 //! A connection of the outbox's own: taken on the main runtime, and given back or discarded there.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 use scopeguard::ScopeGuard;
 use tokio::runtime::Handle;
-use tokio::task::JoinError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::Backend;
-use crate::error::OutboxError;
+use crate::failure::Failure;
 use crate::settings::Settings;
 
 /// How long a driver that reports a held lock at once is left alone before it is asked again.
@@ -23,6 +24,19 @@ const LOCK_POLL: Duration = Duration::from_millis(5);
 pub(crate) struct Database<B: Backend> {
     pool: B::Pool,
     main: Option<Handle>,
+    /// Of a database with one writer: whose turn it is among the outbox's own transactions, which
+    /// would otherwise ask for the lock again and again.
+    turn: Option<Arc<Semaphore>>,
+}
+
+impl<B: Backend> Clone for Database<B> {
+    fn clone(&self) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            main: self.main.clone(),
+            turn: self.turn.clone(),
+        }
+    }
 }
 
 impl<B: Backend> Database<B> {
@@ -31,15 +45,21 @@ impl<B: Backend> Database<B> {
         Self {
             pool,
             main: Handle::try_current().ok(),
+            turn: B::ONE_WRITER.then(|| Arc::new(Semaphore::new(1))),
         }
     }
 
+    /// The runtime that drives the pool, where the pool was given on one.
+    pub(crate) fn main(&self) -> Option<&Handle> {
+        self.main.as_ref()
+    }
+
     /// Takes a connection, for a statement of its own.
-    pub(crate) async fn acquire(&self, settings: &Settings) -> Result<Connection<B>, Failure<B>> {
+    pub(crate) async fn acquire(&self, settings: &Settings) -> Result<Connection<B>, Failure> {
         let wait = settings.acquire_timeout;
         let acquired = timeout(wait, self.acquire_on_main())
             .await
-            .map_err(|_| Failure::PoolTimedOut(wait))??;
+            .map_err(|_| Failure::PoolTimedOut(B::NAME, wait))??;
         let leased = Leased {
             acquired,
             main: self.main.clone(),
@@ -48,17 +68,17 @@ impl<B: Backend> Database<B> {
         Ok(Connection(scopeguard::guard(leased, Leased::discard)))
     }
 
-    async fn acquire_on_main(&self) -> Result<B::Acquired, Failure<B>> {
+    async fn acquire_on_main(&self) -> Result<B::Acquired, Failure> {
         let Some(main) = self.foreign_main() else {
-            return B::acquire(&self.pool).await.map_err(Failure::Acquire);
+            let acquired = B::acquire(&self.pool).await;
+            return acquired.map_err(|error| Failure::Acquire(B::NAME, error.into()));
         };
         let pool = self.pool.clone();
         let acquiring = main.spawn(async move { B::acquire(&pool).await });
         let _abort = scopeguard::guard(acquiring.abort_handle(), |task| task.abort());
-        acquiring
-            .await
-            .map_err(Failure::MainRuntime)?
-            .map_err(Failure::Acquire)
+        let acquired = acquiring.await;
+        let acquired = acquired.map_err(|error| Failure::Acquire(B::NAME, error.into()))?;
+        acquired.map_err(|error| Failure::Acquire(B::NAME, error.into()))
     }
 
     /// The main runtime, where this task does not run on it.
@@ -71,17 +91,21 @@ impl<B: Backend> Database<B> {
     /// Takes a connection and begins a transaction on it, waiting for the write lock until
     /// `lock_wait` is over. A connection that cannot begin one, because it is dead or came with
     /// somebody's open transaction, is discarded and another one is tried.
-    pub(crate) async fn begin(&self, settings: &Settings) -> Result<Transaction<B>, Failure<B>> {
+    pub(crate) async fn begin(&self, settings: &Settings) -> Result<Transaction<B>, Failure> {
         match self.begin_once(settings).await {
             Err(Failure::Database(_)) => self.begin_once(settings).await,
             begun => begun,
         }
     }
 
-    async fn begin_once(&self, settings: &Settings) -> Result<Transaction<B>, Failure<B>> {
+    async fn begin_once(&self, settings: &Settings) -> Result<Transaction<B>, Failure> {
         let lock_wait = settings.lock_wait;
         let mut connection = self.acquire(settings).await?.roll_back_when_dropped();
         let deadline = after(lock_wait);
+        let Ok(turn) = self.turn(deadline).await else {
+            connection.give_back();
+            return Err(Failure::WriteLockHeld(lock_wait, None));
+        };
         loop {
             match timeout_at(deadline, B::begin(&mut connection, lock_wait)).await {
                 Ok(Ok(())) => {
@@ -89,16 +113,17 @@ impl<B: Backend> Database<B> {
                         connection,
                         deadline,
                         lock_wait,
+                        _turn: turn,
                     });
                 }
                 Ok(Err(error)) if !B::write_lock_held(&error) => {
                     connection.discard();
-                    return Err(Failure::Database(error));
+                    return Err(Failure::Database(error.into()));
                 }
                 Ok(Err(_)) if Instant::now() + LOCK_POLL < deadline => sleep(LOCK_POLL).await,
                 Ok(Err(error)) => {
                     connection.give_back();
-                    return Err(Failure::WriteLockHeld(lock_wait, Some(error)));
+                    return Err(Failure::WriteLockHeld(lock_wait, Some(error.into())));
                 }
                 Err(_) => {
                     connection.discard();
@@ -106,6 +131,15 @@ impl<B: Backend> Database<B> {
                 }
             }
         }
+    }
+
+    async fn turn(&self, deadline: Instant) -> Result<Option<OwnedSemaphorePermit>, Elapsed> {
+        let Some(turn) = self.turn.clone() else {
+            return Ok(None);
+        };
+        // The semaphore is never closed.
+        let turn = timeout_at(deadline, turn.acquire_owned()).await?;
+        Ok(turn.ok())
     }
 }
 
@@ -133,10 +167,10 @@ macro_rules! read {
                         break Ok(read);
                     }
                     Ok(Err(error)) if tried => {
-                        break Err($crate::connection::Failure::Database(error));
+                        break Err($crate::failure::Failure::Database(error.into()));
                     }
                     Ok(Err(_)) => tried = true,
-                    Err(_) => break Err($crate::connection::Failure::NoAnswer($bound)),
+                    Err(_) => break Err($crate::failure::Failure::NoAnswer($bound)),
                 }
             }
         }
@@ -195,13 +229,17 @@ impl<B: Backend> Connection<B> {
         Self(scopeguard::guard(leased, Leased::roll_back))
     }
 
-    /// Ends the connection's transaction and gives it back, or discards it.
-    async fn roll_back(mut self) {
+    /// Ends the connection's transaction and gives it back, or discards it. Returns whether the
+    /// transaction is known to be undone.
+    async fn roll_back(mut self) -> bool {
         let wait = self.0.lock_wait;
-        match timeout(wait, B::rollback(&mut self)).await {
-            Ok(Ok(())) => self.give_back(),
-            Ok(Err(_)) | Err(_) => self.discard(),
+        let rolled_back = matches!(timeout(wait, B::rollback(&mut self)).await, Ok(Ok(())));
+        if rolled_back {
+            self.give_back();
+        } else {
+            self.discard();
         }
+        rolled_back
     }
 }
 
@@ -226,131 +264,51 @@ pub(crate) struct Transaction<B: Backend> {
     /// begin, since on a database that locks rows it is the statement that waits.
     pub(crate) deadline: Instant,
     lock_wait: Duration,
+    _turn: Option<OwnedSemaphorePermit>,
 }
 
 impl<B: Backend> Transaction<B> {
-    /// Commits what the transaction's statement did, or rolls it back when it failed. `done` is
-    /// what it came to before the deadline.
+    /// Undoes what the transaction's statements did.
+    pub(crate) async fn roll_back(self) {
+        self.connection.roll_back().await;
+    }
+
+    /// Commits what the transaction's statements did, or rolls it back when one failed. `done` is
+    /// what they came to before the deadline.
     pub(crate) async fn finish<T>(
         mut self,
         done: Result<Result<T, B::Error>, Elapsed>,
-    ) -> Result<T, Failure<B>> {
+    ) -> Result<T, Failure> {
         match done {
-            Ok(Ok(value)) => {
-                let failure = match timeout(NO_ANSWER, B::commit(&mut self.connection)).await {
-                    Ok(Ok(())) => {
-                        self.connection.give_back();
-                        return Ok(value);
-                    }
-                    Ok(Err(error)) => Failure::Database(error),
-                    Err(_) => Failure::NoAnswer(NO_ANSWER),
-                };
-                self.connection.discard();
-                Err(failure)
-            }
+            Ok(Ok(value)) => match timeout(NO_ANSWER, B::commit(&mut self.connection)).await {
+                Ok(Ok(())) => {
+                    self.connection.give_back();
+                    Ok(value)
+                }
+                // Where a rollback goes through, the connection lives, so it was the database that
+                // refused the commit.
+                Ok(Err(error)) => Err(if self.connection.roll_back().await {
+                    Failure::Database(error.into())
+                } else {
+                    Failure::Unconfirmed(error.into())
+                }),
+                Err(_) => {
+                    self.connection.discard();
+                    Err(Failure::NoAnswer(NO_ANSWER))
+                }
+            },
             Ok(Err(error)) => {
                 self.connection.roll_back().await;
                 Err(if B::write_lock_held(&error) {
-                    Failure::WriteLockHeld(self.lock_wait, Some(error))
+                    Failure::WriteLockHeld(self.lock_wait, Some(error.into()))
                 } else {
-                    Failure::Database(error)
+                    Failure::Database(error.into())
                 })
             }
             Err(_) => {
                 self.connection.discard();
                 Err(Failure::WriteLockHeld(self.lock_wait, None))
             }
-        }
-    }
-}
-
-/// Why a statement was not run, or not committed.
-pub(crate) enum Failure<B: Backend> {
-    NoPool,
-    PoolTimedOut(Duration),
-    Acquire(B::Error),
-    MainRuntime(JoinError),
-    WriteLockHeld(Duration, Option<B::Error>),
-    NoAnswer(Duration),
-    Database(B::Error),
-}
-
-impl<B: Backend> Failure<B> {
-    /// The failure as the publisher of a message for `name` gets it.
-    pub(crate) fn of_record(self, name: &str) -> OutboxError {
-        let name = name.to_owned();
-        let backend = B::NAME;
-        match self {
-            Self::NoPool => OutboxError::NoPool { name },
-            Self::PoolTimedOut(waited) => OutboxError::PoolTimedOut {
-                name,
-                backend,
-                waited,
-            },
-            Self::Acquire(error) => OutboxError::Acquire {
-                name,
-                backend,
-                source: error.into(),
-            },
-            Self::MainRuntime(error) => OutboxError::Acquire {
-                name,
-                backend,
-                source: error.into(),
-            },
-            Self::WriteLockHeld(waited, error) => OutboxError::WriteLockHeld {
-                name,
-                waited,
-                source: error.map(Into::into),
-            },
-            Self::NoAnswer(_) => OutboxError::NotRecorded {
-                name,
-                source: self.to_string().into(),
-            },
-            Self::Database(error) => OutboxError::NotRecorded {
-                name,
-                source: error.into(),
-            },
-        }
-    }
-}
-
-impl<B: Backend> std::fmt::Display for Failure<B> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        use crate::error::Chain;
-
-        match self {
-            Self::NoPool => f.write_str("the outbox has no pool: call `set_pool` in `on_startup`"),
-            Self::PoolTimedOut(waited) => {
-                write!(
-                    f,
-                    "no connection of the {} pool came free within {waited:?}",
-                    B::NAME
-                )
-            }
-            Self::Acquire(error) => {
-                write!(
-                    f,
-                    "the {} pool gave no connection: {}",
-                    B::NAME,
-                    Chain(error)
-                )
-            }
-            Self::MainRuntime(error) => {
-                write!(
-                    f,
-                    "the {} pool gave no connection: {}",
-                    B::NAME,
-                    Chain(error)
-                )
-            }
-            Self::WriteLockHeld(waited, _) => {
-                write!(
-                    f,
-                    "another transaction kept the lock that it needs for {waited:?}"
-                )
-            }
-            Self::NoAnswer(waited) => write!(f, "the database did not answer within {waited:?}"),
-            Self::Database(error) => write!(f, "{}", Chain(error)),
         }
     }
 }

@@ -16,6 +16,10 @@ mod settings;
 
 mod connection;
 
+mod failure;
+
+mod group_commit;
+
 mod recording;
 
 mod layer;

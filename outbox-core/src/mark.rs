@@ -17,6 +17,10 @@ use crate::{Backend, Consumer, Record, Statements};
             msg: &OutgoingMessage<'_>) -> Result<Self::Id, ..> {{ /* INSERT .. RETURNING id */ }} }}`"
 )]
 pub trait Publish<B: Backend>: Record {
+    /// Whether the insert is the backend's, so that several messages are recorded in one statement.
+    /// The derive says so.
+    const BATCHED: bool = false;
+
     /// Inserts the record of `msg` and returns its id.
     ///
     /// # Errors

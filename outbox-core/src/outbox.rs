@@ -119,6 +119,19 @@ impl<B: Backend, L> Outbox<B, L> {
         self
     }
 
+    /// Whether operations that meet share a transaction. `true` unless set.
+    ///
+    /// A record, a read or a mark that finds none of its kind and name under way runs by itself, at
+    /// once. Those that arrive meanwhile form the next transaction: nothing waits for a group to
+    /// fill. A publish returns when its own record is committed, and what fails one record fails its
+    /// caller alone. A service's own [`Publish`] takes part where the driver gains from it, and its own
+    /// [`Mark`] does not.
+    #[must_use]
+    pub fn group_commit(mut self, share: bool) -> Self {
+        self.settings.group_commit = share;
+        self
+    }
+
     pub(crate) fn shared_database(&self) -> Arc<OnceLock<Database<B>>> {
         Arc::clone(&self.database)
     }

@@ -1,15 +1,18 @@
 //! How a message is recorded, for the publish layer and for a wrapped publisher.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ruststream::{HeaderMap, OutgoingMessage, Str};
 use smallvec::SmallVec;
 use tokio::time::timeout_at;
 
-use crate::connection::{Database, Failure};
+use crate::connection::{Database, Transaction};
 use crate::crash::{Point, point};
 use crate::error::OutboxError;
+use crate::failure::Failure;
+use crate::group_commit::{Lane, Scope, Work, run};
 use crate::registry::{Names, Registered, Visit, Walk};
 use crate::settings::Settings;
 use crate::{Backend, Mark, OUTBOX_ID_HEADER, Outbox, Publish, Statements, is_on};
@@ -71,21 +74,139 @@ struct Record<'a, B: Backend> {
 }
 
 impl<B: Backend> Visit<B> for Record<'_, B> {
-    type Output = Result<IdText, Failure<B>>;
+    type Output = Result<IdText, Failure>;
 
-    async fn visit<R>(self) -> Self::Output
+    async fn visit<R>(self, registered: &Arc<Registered>) -> Self::Output
     where
         R: Publish<B> + Mark<B>,
         B: Statements<R>,
     {
-        let mut transaction = self.database.begin(self.settings).await?;
-        let inserted = R::publish(&mut transaction.connection, self.msg);
-        let inserted = timeout_at(transaction.deadline, inserted).await;
-        let id = transaction.finish(inserted).await?;
-        point(Point::AfterCommit);
-        let mut text = IdText::new();
-        // Writing to memory does not fail; an id whose `Display` does would carry no text.
-        let _ = write!(text, "{id}");
-        Ok(text)
+        let Self {
+            database,
+            settings,
+            msg,
+        } = self;
+        let alone = record::<B, R>(database, settings, msg);
+        let shares = <R as Publish<B>>::BATCHED || B::SHARES_OWN_PUBLISH;
+        match database.main() {
+            Some(main) if shares && settings.group_commit => {
+                let queued = || {
+                    (
+                        Records::<B, R>(Scope::new(registered, database, settings)),
+                        Recording::of(msg),
+                    )
+                };
+                run(&registered.records, main, alone, queued).await
+            }
+            _ => alone.await,
+        }
     }
+}
+
+/// A message that is to be recorded with others.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    payload: Vec<u8>,
+    headers: HeaderMap,
+}
+
+impl Recording {
+    fn of(msg: &OutgoingMessage<'_>) -> Self {
+        Self {
+            payload: msg.payload().to_vec(),
+            headers: msg.headers().clone(),
+        }
+    }
+}
+
+struct Records<B: Backend, R>(Scope<B, R>);
+
+impl<B, R> Work for Records<B, R>
+where
+    B: Statements<R>,
+    R: Publish<B>,
+{
+    type Operation = Recording;
+    type Output = IdText;
+    type Begun = Transaction<B>;
+
+    fn lane(&self) -> &Lane<Recording, IdText> {
+        &self.0.registered.records
+    }
+
+    async fn begin(&self) -> Result<Transaction<B>, Failure> {
+        self.0.begin().await
+    }
+
+    async fn together(
+        &self,
+        mut transaction: Transaction<B>,
+        messages: &[Recording],
+    ) -> Result<Vec<IdText>, Failure> {
+        let name = self.0.registered.name();
+        let messages = messages.iter().map(|Recording { payload, headers }| {
+            OutgoingMessage::new(name, payload).with_headers(headers.clone())
+        });
+        let messages: Vec<_> = messages.collect();
+        let inserted = publish_all::<B, R>(&mut transaction.connection, &messages);
+        let inserted = timeout_at(transaction.deadline, inserted).await;
+        let ids = transaction.finish(inserted).await?;
+        point(Point::AfterCommit);
+        Ok(ids.iter().map(text::<R>).collect())
+    }
+
+    async fn alone(&self, message: &Recording) -> Result<IdText, Failure> {
+        let Scope {
+            registered,
+            database,
+            settings,
+            ..
+        } = &self.0;
+        let msg = OutgoingMessage::new(registered.name(), &message.payload)
+            .with_headers(message.headers.clone());
+        record::<B, R>(database, settings, &msg).await
+    }
+}
+
+async fn publish_all<B, R>(
+    conn: &mut B::Connection,
+    messages: &[OutgoingMessage<'_>],
+) -> Result<Vec<R::Id>, B::Error>
+where
+    B: Statements<R>,
+    R: Publish<B>,
+{
+    if R::BATCHED {
+        return B::insert_batch(conn, messages).await;
+    }
+    let mut ids = Vec::with_capacity(messages.len());
+    for msg in messages {
+        ids.push(R::publish(conn, msg).await?);
+    }
+    Ok(ids)
+}
+
+/// Records a message in a transaction of its own.
+async fn record<B, R>(
+    database: &Database<B>,
+    settings: &Settings,
+    msg: &OutgoingMessage<'_>,
+) -> Result<IdText, Failure>
+where
+    B: Backend,
+    R: Publish<B>,
+{
+    let mut transaction = database.begin(settings).await?;
+    let inserted = R::publish(&mut transaction.connection, msg);
+    let inserted = timeout_at(transaction.deadline, inserted).await;
+    let id = transaction.finish(inserted).await?;
+    point(Point::AfterCommit);
+    Ok(text::<R>(&id))
+}
+
+fn text<R: crate::Record>(id: &R::Id) -> IdText {
+    let mut text = IdText::new();
+    // Writing to memory does not fail; an id whose `Display` does would carry no text.
+    let _ = write!(text, "{id}");
+    text
 }

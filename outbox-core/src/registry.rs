@@ -6,13 +6,16 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ruststream::HeaderMap;
+use ruststream::{HeaderMap, Str};
 
 use crate::consumers::Consumers;
+use crate::group_commit::Lane;
 use crate::handlers::{Handlers, Mount, MountId, Part};
 use crate::pace::Pace;
+use crate::recording::{IdText, Recording};
 use crate::retry::{Expected, Retries};
-use crate::{Backend, Mark, Publish, Record, Statements};
+use crate::settling::Settling;
+use crate::{Backend, Mark, Publish, Record, Statements, Stored};
 
 /// A name that is tracked, as a type: for [`track`](crate::Outbox::track), where a repeated name
 /// does not compile.
@@ -55,8 +58,8 @@ pub trait Visit<B: Backend>: Sized + Send {
     /// What it comes to.
     type Output: Send;
 
-    /// Does it.
-    fn visit<R>(self) -> impl Future<Output = Self::Output> + Send
+    /// Does it, with what is known of the name.
+    fn visit<R>(self, registered: &Arc<Registered>) -> impl Future<Output = Self::Output> + Send
     where
         R: Publish<B> + Mark<B>,
         B: Statements<R>;
@@ -194,7 +197,7 @@ where
 {
     async fn walk<V: Visit<B>>(&self, name: &str, visit: V) -> Option<V::Output> {
         if self.registered.name == name {
-            Some(visit.visit::<R>().await)
+            Some(visit.visit::<R>(&self.registered).await)
         } else {
             self.before.walk(name, visit).await
         }
@@ -213,6 +216,9 @@ pub struct Registered {
     pub(crate) pace: Pace,
     retries: Retries,
     handlers: Handlers,
+    pub(crate) records: Lane<Recording, IdText>,
+    pub(crate) reads: Lane<Str, Option<Stored>>,
+    pub(crate) marks: Lane<Settling, bool>,
 }
 
 impl Registered {
@@ -226,6 +232,9 @@ impl Registered {
             pace: Pace::default(),
             retries: Retries::default(),
             handlers: Handlers::default(),
+            records: Lane::default(),
+            reads: Lane::default(),
+            marks: Lane::default(),
         }
     }
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 use ruststream::{HeaderMap, OutgoingMessage, Publisher, Str};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::connection::{Database, Failure, NO_ANSWER, read};
+use crate::connection::{Database, NO_ANSWER, read};
 use crate::coverage::Window;
 use crate::error::{Chain, OutboxError, RepublishFailure, RepublishReport};
+use crate::failure::Failure;
 use crate::header::decode_headers;
 use crate::pace::Pacing;
 use crate::registry::{Registered, Visit, Walk};
@@ -69,7 +70,6 @@ pub(crate) async fn run<B: Backend, L: Walk<B>, P: Publisher + 'static>(
     for (registered, open) in snapshots {
         let resend = Resend {
             start: &mut start,
-            registered,
             open,
         };
         outbox.names.walk(registered.name(), resend).await;
@@ -204,7 +204,7 @@ impl<B: Backend, P: Publisher> Start<'_, B, P> {
 }
 
 /// The ids of the open records of a name, whatever their type.
-type Open<B> = Result<Box<dyn Any + Send>, Failure<B>>;
+type Open = Result<Box<dyn Any + Send>, Failure>;
 
 /// Reads the ids of the open records of one name.
 struct Snapshot<'a, B: Backend> {
@@ -214,9 +214,9 @@ struct Snapshot<'a, B: Backend> {
 }
 
 impl<B: Backend> Visit<B> for Snapshot<'_, B> {
-    type Output = Open<B>;
+    type Output = Open;
 
-    async fn visit<R>(self) -> Open<B>
+    async fn visit<R>(self, _registered: &Arc<Registered>) -> Open
     where
         R: Publish<B> + Mark<B>,
         B: Statements<R>,
@@ -232,23 +232,18 @@ impl<B: Backend> Visit<B> for Snapshot<'_, B> {
 /// Sends the open records of one name.
 struct Resend<'s, 'a, B: Backend, P> {
     start: &'s mut Start<'a, B, P>,
-    registered: &'s Arc<Registered>,
-    open: Open<B>,
+    open: Open,
 }
 
 impl<B: Backend, P: Publisher + 'static> Visit<B> for Resend<'_, '_, B, P> {
     type Output = ();
 
-    async fn visit<R>(self)
+    async fn visit<R>(self, registered: &Arc<Registered>)
     where
         R: Publish<B> + Mark<B>,
         B: Statements<R>,
     {
-        let Self {
-            start,
-            registered,
-            open,
-        } = self;
+        let Self { start, open } = self;
         let mut sending = Sending { start, registered };
         let sent = match open {
             Ok(open) => {
@@ -273,7 +268,7 @@ struct Sending<'s, 'a, B: Backend, P> {
 }
 
 impl<B: Backend, P: Publisher + 'static> Sending<'_, '_, B, P> {
-    async fn send_open<R>(&mut self, open: &OpenIds<R::Id, B::Error>) -> Result<(), Failure<B>>
+    async fn send_open<R>(&mut self, open: &OpenIds<R::Id, B::Error>) -> Result<(), Failure>
     where
         R: Mark<B>,
         B: Statements<R>,
@@ -305,7 +300,7 @@ impl<B: Backend, P: Publisher + 'static> Sending<'_, '_, B, P> {
         Ok(())
     }
 
-    async fn send_ids<R>(&mut self, ids: &[R::Id], window: &mut Window) -> Result<(), Failure<B>>
+    async fn send_ids<R>(&mut self, ids: &[R::Id], window: &mut Window) -> Result<(), Failure>
     where
         R: Mark<B>,
         B: Statements<R>,

@@ -10,6 +10,7 @@ pub(crate) struct Settings {
     pub(crate) republish_window: usize,
     pub(crate) republish_patience: Duration,
     pub(crate) start_after_failed_republish: bool,
+    pub(crate) group_commit: bool,
 }
 
 impl Default for Settings {
@@ -21,6 +22,7 @@ impl Default for Settings {
             republish_window: 16,
             republish_patience: Duration::from_secs(1),
             start_after_failed_republish: false,
+            group_commit: true,
         }
     }
 }

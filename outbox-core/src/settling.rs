@@ -1,14 +1,19 @@
 //! What becomes of a record after its handler: it is marked by the outcome.
 
+use std::sync::Arc;
+
+use ruststream::Str;
 use tokio::time::timeout_at;
 
-use crate::connection::{Database, Failure};
+use crate::connection::{Database, Transaction};
 use crate::crash::{Point, point};
-use crate::registry::{Visit, Walk};
+use crate::failure::Failure;
+use crate::group_commit::{Lane, Scope, Work, run};
+use crate::registry::{Registered, Visit, Walk};
 use crate::settings::Settings;
 use crate::taken::{Settled, Taken};
 use crate::taking::Complete;
-use crate::{Backend, Consumer, Mark as Marks, Outbox, Publish, Statements, TARGET};
+use crate::{Backend, Consumer, Mark as Marks, Outbox, Publish, Record, Statements, TARGET};
 
 /// What came of the first try of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +93,7 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
         }
     }
 
-    async fn write(&self, mark: &Mark<'_>) -> Result<(), Failure<B>> {
+    async fn write(&self, mark: &Mark<'_>) -> Result<(), Failure> {
         let Some(database) = self.database() else {
             return Ok(());
         };
@@ -115,7 +120,7 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
 }
 
 impl Mark<'_> {
-    fn give_up<B: Backend>(&self, failure: &Failure<B>) {
+    fn give_up(&self, failure: &Failure) {
         tracing::error!(
             target: TARGET,
             name = self.name,
@@ -156,42 +161,143 @@ struct Settle<'a, B: Backend> {
     consumer: Consumer,
 }
 
-impl<B: Backend> Settle<'_, B> {
-    async fn mark<R>(&self, id: &R::Id) -> Result<bool, Failure<B>>
+impl<B: Backend> Visit<B> for Settle<'_, B> {
+    type Output = Result<bool, Failure>;
+
+    async fn visit<R>(self, registered: &Arc<Registered>) -> Self::Output
     where
-        R: Marks<B>,
+        R: Publish<B> + Marks<B>,
         B: Statements<R>,
     {
-        let mut transaction = self.database.begin(self.settings).await?;
-        point(Point::BeforeMark);
-        let conn = &mut transaction.connection;
-        let step = step::<B, R>(conn, id, self.settled, self.consumer);
-        let marked = timeout_at(transaction.deadline, step).await;
-        let touched = transaction.finish(marked).await?;
+        let Self {
+            database,
+            settings,
+            id: text,
+            settled,
+            consumer,
+        } = self;
+        if settled == Settled::Retried && !R::RETRY {
+            return Ok(true);
+        }
+        // The id was parsed when the record was taken.
+        let Ok(id) = text.parse::<R::Id>() else {
+            return Ok(true);
+        };
+        let alone = settle::<B, R>(database, settings, &id, settled, consumer);
+        let touched = match database.main() {
+            // The backend marks what was dropped as what was acknowledged.
+            Some(main) if <R as Marks<B>>::BATCHED && settings.group_commit => {
+                let queued = || {
+                    let scope = Scope::new(registered, database, settings);
+                    let id = Str::from(text);
+                    (Settlings::<B, R>(scope), Settling { id, consumer })
+                };
+                run(&registered.marks, main, alone, queued).await?
+            }
+            _ => alone.await?,
+        };
         // A table that deletes has no row left where another copy was processed first.
         Ok(touched || R::SPEC.processed_at_column().is_none())
     }
 }
 
-impl<B: Backend> Visit<B> for Settle<'_, B> {
-    type Output = Result<bool, Failure<B>>;
+async fn settle<B, R>(
+    database: &Database<B>,
+    settings: &Settings,
+    id: &R::Id,
+    settled: Settled,
+    consumer: Consumer,
+) -> Result<bool, Failure>
+where
+    B: Statements<R>,
+    R: Marks<B>,
+{
+    let once = async || {
+        let mut transaction = database.begin(settings).await?;
+        point(Point::BeforeMark);
+        let step = step::<B, R>(&mut transaction.connection, id, settled, consumer);
+        let marked = timeout_at(transaction.deadline, step).await;
+        transaction.finish(marked).await
+    };
+    // A mark is the same twice, so one that met a dead connection is tried on another one.
+    match once().await {
+        Err(Failure::Database(_) | Failure::Unconfirmed(_)) => once().await,
+        marked => marked,
+    }
+}
 
-    async fn visit<R>(self) -> Self::Output
-    where
-        R: Publish<B> + Marks<B>,
-        B: Statements<R>,
-    {
-        if self.settled == Settled::Retried && !R::RETRY {
-            return Ok(true);
+/// A mark that is written with others.
+#[derive(Debug)]
+pub(crate) struct Settling {
+    id: Str,
+    consumer: Consumer,
+}
+
+struct Settlings<B: Backend, R>(Scope<B, R>);
+
+impl<B, R> Work for Settlings<B, R>
+where
+    B: Statements<R>,
+    R: Marks<B>,
+{
+    type Operation = Settling;
+    type Output = bool;
+    type Begun = Transaction<B>;
+
+    fn lane(&self) -> &Lane<Settling, bool> {
+        &self.0.registered.marks
+    }
+
+    async fn begin(&self) -> Result<Transaction<B>, Failure> {
+        self.0.begin().await
+    }
+
+    async fn together(
+        &self,
+        mut transaction: Transaction<B>,
+        marks: &[Settling],
+    ) -> Result<Vec<bool>, Failure> {
+        point(Point::BeforeMark);
+        let marked = mark_all::<B, R>(&mut transaction.connection, marks);
+        let marked = timeout_at(transaction.deadline, marked).await;
+        if let Ok(Ok(open)) = marked
+            && open < marks.len() as u64
+            && R::SPEC.processed_at_column().is_some()
+        {
+            // Each of them then learns whether it was open.
+            transaction.roll_back().await;
+            return Err(Failure::Database(
+                "not all records of a group were open".into(),
+            ));
         }
-        // The id was parsed when the record was taken.
-        let Ok(id) = self.id.parse::<R::Id>() else {
+        transaction.finish(marked).await?;
+        Ok(vec![true; marks.len()])
+    }
+
+    async fn alone(&self, Settling { id, consumer }: &Settling) -> Result<bool, Failure> {
+        let Scope {
+            database, settings, ..
+        } = &self.0;
+        let Some(id) = id.parse().ok() else {
             return Ok(true);
         };
-        // A mark is the same twice, so one that met a dead connection is tried on another one.
-        match self.mark::<R>(&id).await {
-            Err(Failure::Database(_)) => self.mark::<R>(&id).await,
-            marked => marked,
-        }
+        settle::<B, R>(database, settings, &id, Settled::Acked, *consumer).await
     }
+}
+
+/// Marks the records of each consumer in one statement. Returns how many were open.
+async fn mark_all<B, R>(conn: &mut B::Connection, marks: &[Settling]) -> Result<u64, B::Error>
+where
+    B: Statements<R>,
+    R: Record,
+{
+    let mut open = 0;
+    let mut rest: Vec<&Settling> = marks.iter().collect();
+    while let Some(&Settling { consumer, .. }) = rest.first().copied() {
+        let of_consumer = rest.extract_if(.., |mark| mark.consumer == consumer);
+        let ids = of_consumer.map(|mark| mark.id.parse().ok());
+        let ids: Vec<R::Id> = ids.flatten().collect();
+        open += B::mark_batch(conn, &ids, consumer).await?;
+    }
+    Ok(open)
 }

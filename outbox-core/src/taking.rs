@@ -1,14 +1,20 @@
 //! What becomes of a delivery before its handler: the record's state is read, and decides.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ruststream::Str;
 use tokio::time::timeout_at;
 
-use crate::connection::{Database, Failure, read};
+use crate::connection::{Database, read};
+use crate::failure::Failure;
+use crate::group_commit::{Lane, Scope, Work, run};
 use crate::handlers::Part;
-use crate::registry::{Visit, Walk};
+use crate::registry::{Registered, Visit, Walk};
 use crate::retry::Expected;
 use crate::settings::Settings;
 use crate::taken::{Delivery, Taken};
-use crate::{Backend, Consumer, Mark, Outbox, Publish, Statements, Stored, TARGET};
+use crate::{Backend, Consumer, Mark, Outbox, Publish, Record, Statements, Stored, TARGET};
 
 /// What becomes of a delivery before its handler.
 #[derive(Debug)]
@@ -31,7 +37,7 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
             return Taking::Done;
         }
         let Some(database) = self.database() else {
-            unread(&delivery, &Failure::<B>::NoPool, &self.settings);
+            unread(&delivery, &Failure::NoPool, &self.settings);
             return Taking::Unread;
         };
         let subscription = delivery.registered.name();
@@ -57,11 +63,7 @@ impl<B: Backend, L: Walk<B>> Outbox<B, L> {
 }
 
 /// The record could not be read: the message comes back later, and the runtime may make a copy of it.
-pub(crate) fn unread<B: Backend>(
-    delivery: &Delivery<'_>,
-    failure: &Failure<B>,
-    settings: &Settings,
-) {
+pub(crate) fn unread(delivery: &Delivery<'_>, failure: &Failure, settings: &Settings) {
     tracing::error!(
         target: TARGET,
         name = delivery.registered.name(),
@@ -89,7 +91,7 @@ pub(crate) enum Found {
 pub(crate) struct Complete<'a> {
     pub(crate) subscription: &'a str,
     pub(crate) name: &'a str,
-    pub(crate) id: ruststream::Str,
+    pub(crate) id: Str,
     pub(crate) consumer: Consumer,
 }
 
@@ -164,7 +166,7 @@ impl Found {
 
 fn decide<'a>(
     delivery: Delivery<'a>,
-    name: &'a crate::registry::Registered,
+    name: &'a Registered,
     part: Part,
     stored: &Stored,
 ) -> (Taking<'a>, Option<Complete<'a>>) {
@@ -206,27 +208,36 @@ fn log_done(name: &str, id: &str) {
 struct Fetch<'a, B: Backend> {
     database: &'a Database<B>,
     settings: &'a Settings,
-    id: &'a str,
+    id: &'a Str,
 }
 
 impl<B: Backend> Visit<B> for Fetch<'_, B> {
-    type Output = Result<Found, Failure<B>>;
+    type Output = Result<Found, Failure>;
 
-    async fn visit<R>(self) -> Self::Output
+    async fn visit<R>(self, registered: &Arc<Registered>) -> Self::Output
     where
         R: Publish<B> + Mark<B>,
         B: Statements<R>,
     {
-        let Ok(id) = self.id.parse::<R::Id>() else {
+        let Self {
+            database,
+            settings,
+            id: text,
+        } = self;
+        let Ok(id) = text.parse::<R::Id>() else {
             return Ok(Found::NotAnId(std::any::type_name::<R::Id>()));
         };
-        let stored = read!(
-            self.database,
-            self.settings,
-            self.settings.acquire_timeout,
-            |conn| R::fetch(&mut conn, &id)
-        )
-        .await?;
+        let alone = fetch::<B, R>(database, settings, &id);
+        let stored = match database.main() {
+            Some(main) if <R as Mark<B>>::BATCHED && settings.group_commit => {
+                let queued = || {
+                    let scope = Scope::new(registered, database, settings);
+                    (Fetches::<B, R>(scope), text.clone())
+                };
+                run(&registered.reads, main, alone, queued).await?
+            }
+            _ => alone.await?,
+        };
         let stored = match stored {
             None => self.look_again::<R>(&id).await?,
             stored => stored,
@@ -239,7 +250,7 @@ impl<B: Backend> Fetch<'_, B> {
     /// Reads the record inside a transaction of the outbox's own. An absent record is looked for
     /// twice: the first connection may have come with somebody's open transaction, whose snapshot
     /// is older than the record.
-    async fn look_again<R>(&self, id: &R::Id) -> Result<Option<Stored>, Failure<B>>
+    async fn look_again<R>(&self, id: &R::Id) -> Result<Option<Stored>, Failure>
     where
         R: Mark<B>,
         B: Statements<R>,
@@ -249,4 +260,73 @@ impl<B: Backend> Fetch<'_, B> {
         let stored = timeout_at(deadline, R::fetch(&mut transaction.connection, id)).await;
         transaction.finish(stored).await
     }
+}
+
+async fn fetch<B, R>(
+    database: &Database<B>,
+    settings: &Settings,
+    id: &R::Id,
+) -> Result<Option<Stored>, Failure>
+where
+    B: Statements<R>,
+    R: Mark<B>,
+{
+    read!(database, settings, settings.acquire_timeout, |conn| {
+        R::fetch(&mut conn, id)
+    })
+    .await
+}
+
+/// Records that are read in one statement. A read needs no transaction.
+struct Fetches<B: Backend, R>(Scope<B, R>);
+
+impl<B, R> Work for Fetches<B, R>
+where
+    B: Statements<R>,
+    R: Mark<B>,
+{
+    type Operation = Str;
+    type Output = Option<Stored>;
+    type Begun = ();
+
+    fn lane(&self) -> &Lane<Str, Option<Stored>> {
+        &self.0.registered.reads
+    }
+
+    async fn begin(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn together(&self, (): (), ids: &[Str]) -> Result<Vec<Option<Stored>>, Failure> {
+        let Scope {
+            database, settings, ..
+        } = &self.0;
+        let ids = parsed::<R>(ids);
+        let found = read!(database, settings, settings.acquire_timeout, |conn| {
+            B::fetch_batch(&mut conn, &ids)
+        })
+        .await?;
+        let found = found
+            .into_iter()
+            .map(|(id, stored)| (id.to_string(), stored));
+        let found: HashMap<String, Stored> = found.collect();
+        let stored = ids.iter().map(|id| found.get(&id.to_string()).cloned());
+        Ok(stored.collect())
+    }
+
+    async fn alone(&self, id: &Str) -> Result<Option<Stored>, Failure> {
+        let Scope {
+            database, settings, ..
+        } = &self.0;
+        let Some(id) = id.parse().ok() else {
+            return Ok(None);
+        };
+        fetch::<B, R>(database, settings, &id).await
+    }
+}
+
+/// Ids that were parsed before.
+pub(crate) fn parsed<R: Record>(ids: &[Str]) -> Vec<R::Id> {
+    let ids = ids.iter().map(|id| id.parse().ok());
+    ids.flatten().collect()
 }

@@ -51,6 +51,8 @@ impl DerefMut for Acquired {
 
 impl Backend for Map {
     const NAME: &'static str = "Map";
+    const ONE_WRITER: bool = false;
+    const SHARES_OWN_PUBLISH: bool = true;
 
     type Pool = Pool;
     type Connection = Connection;

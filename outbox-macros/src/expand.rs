@@ -25,6 +25,8 @@ fn impls(record: &Record, root: &TokenStream) -> TokenStream {
     let publish = record.publish.then(|| {
         let driver = driver();
         let body = quote! {
+            #batched
+
             fn publish(
                 conn: &mut #driver::Connection,
                 msg: &#root::OutgoingMessage<'_>,

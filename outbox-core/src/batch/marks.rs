@@ -7,8 +7,9 @@ use std::str::FromStr;
 use ruststream::runtime::HandlerOutcome;
 use tokio::time::timeout_at;
 
-use crate::connection::{Database, Failure};
+use crate::connection::Database;
 use crate::crash::{Point, point};
+use crate::failure::Failure;
 use crate::outbox::Handle;
 use crate::settling::step;
 use crate::taken::{Settled, Taken};
@@ -120,7 +121,9 @@ impl<Id: Display> Page<'_, Id> {
         let asked = self.ids.len() as u64;
         // Marks are the same twice, so those that met a dead connection are tried on another one.
         let written = match self.try_write::<B, R>(handle, database).await {
-            Err(Failure::Database(_)) => self.try_write::<B, R>(handle, database).await,
+            Err(Failure::Database(_) | Failure::Unconfirmed(_)) => {
+                self.try_write::<B, R>(handle, database).await
+            }
             written => written,
         };
         match written {
@@ -153,7 +156,7 @@ impl<Id: Display> Page<'_, Id> {
         &self,
         handle: &Handle<B, R>,
         database: &Database<B>,
-    ) -> Result<u64, Failure<B>>
+    ) -> Result<u64, Failure>
     where
         B: Statements<R>,
         R: Mark<B, Id = Id>,

@@ -270,6 +270,8 @@ impl Drop for MemoryAcquired {
 
 impl Backend for Memory {
     const NAME: &'static str = "Memory";
+    const ONE_WRITER: bool = true;
+    const SHARES_OWN_PUBLISH: bool = true;
 
     type Pool = MemoryPool;
     type Connection = MemoryConnection;

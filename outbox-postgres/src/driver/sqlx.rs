@@ -34,6 +34,8 @@ pub struct Postgres;
 
 impl Backend for Postgres {
     const NAME: &'static str = "Postgres";
+    const ONE_WRITER: bool = false;
+    const SHARES_OWN_PUBLISH: bool = false;
 
     type Pool = PgPool;
     type Connection = PgConnection;

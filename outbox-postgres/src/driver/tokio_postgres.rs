@@ -29,6 +29,8 @@ type Result<T> = std::result::Result<T, TokioPostgresError>;
 
 impl Backend for TokioPostgres {
     const NAME: &'static str = "TokioPostgres";
+    const ONE_WRITER: bool = false;
+    const SHARES_OWN_PUBLISH: bool = true;
 
     type Pool = Pool;
     type Connection = ClientWrapper;

@@ -37,6 +37,8 @@ type Result<T> = std::result::Result<T, RusqliteError>;
 
 impl Backend for Rusqlite {
     const NAME: &'static str = "Rusqlite";
+    const ONE_WRITER: bool = true;
+    const SHARES_OWN_PUBLISH: bool = true;
 
     type Pool = Pool;
     type Connection = RusqliteConnection;

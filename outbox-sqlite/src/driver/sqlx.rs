@@ -26,6 +26,8 @@ pub struct Sqlite;
 
 impl Backend for Sqlite {
     const NAME: &'static str = "Sqlite";
+    const ONE_WRITER: bool = true;
+    const SHARES_OWN_PUBLISH: bool = true;
 
     type Pool = SqlitePool;
     type Connection = SqliteConnection;
