@@ -150,6 +150,14 @@ where
         let messages: Vec<_> = messages.collect();
         let inserted = publish_all::<B, R>(&mut transaction.connection, &messages);
         let inserted = timeout_at(transaction.deadline, inserted).await;
+        if let Ok(Ok(ids)) = &inserted
+            && ids.len() != messages.len()
+        {
+            transaction.roll_back().await;
+            return Err(Failure::Database(
+                "not every message of a group has a record".into(),
+            ));
+        }
         let ids = transaction.finish(inserted).await?;
         point(Point::AfterCommit);
         Ok(ids.iter().map(text::<R>).collect())

@@ -1,6 +1,6 @@
 //! Statement texts, put together at compile time.
 
-/// A text of at most 4,096 bytes that `const` code puts together: a backend builds each statement
+/// A text of at most `CAPACITY` bytes that `const` code puts together: a backend builds each statement
 /// of a record type once, as a constant, from the record's [`OutboxSpec`](crate::OutboxSpec).
 ///
 /// # Examples
@@ -15,20 +15,18 @@
 /// assert_eq!(COUNT, r#"SELECT count(*) FROM "my ""table""""#);
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Text {
-    bytes: [u8; Self::CAPACITY],
+pub struct Text<const CAPACITY: usize = 4096> {
+    bytes: [u8; CAPACITY],
     len: usize,
 }
 
-impl Text {
-    const CAPACITY: usize = 4096;
-
+impl<const CAPACITY: usize> Text<CAPACITY> {
     /// An empty text.
     #[must_use]
     #[allow(clippy::new_without_default, reason = "it is of use in constants only")]
     pub const fn new() -> Self {
         Self {
-            bytes: [0; Self::CAPACITY],
+            bytes: [0; CAPACITY],
             len: 0,
         }
     }
@@ -74,18 +72,33 @@ impl Text {
     ///
     /// As [`push`](Self::push).
     #[must_use]
-    pub const fn quoted(mut self, identifier: &str) -> Self {
-        let identifier = identifier.as_bytes();
-        self.put(b'"');
+    pub const fn quoted(self, identifier: &str) -> Self {
+        self.between(b'"', identifier)
+    }
+
+    /// The text with `value` at its end as a string of SQL, between two single quotes. A single quote
+    /// in it is doubled, as the SQL standard has it.
+    ///
+    /// # Panics
+    ///
+    /// As [`push`](Self::push).
+    #[must_use]
+    pub const fn literal(self, value: &str) -> Self {
+        self.between(b'\'', value)
+    }
+
+    const fn between(mut self, quote: u8, text: &str) -> Self {
+        let text = text.as_bytes();
+        self.put(quote);
         let mut at = 0;
-        while at < identifier.len() {
-            if identifier[at] == b'"' {
-                self.put(b'"');
+        while at < text.len() {
+            if text[at] == quote {
+                self.put(quote);
             }
-            self.put(identifier[at]);
+            self.put(text[at]);
             at += 1;
         }
-        self.put(b'"');
+        self.put(quote);
         self
     }
 
@@ -104,8 +117,8 @@ impl Text {
 
     const fn put(&mut self, byte: u8) {
         assert!(
-            self.len < Self::CAPACITY,
-            "a statement grew over 4096 bytes: its identifiers are too long"
+            self.len < CAPACITY,
+            "a statement grew over the capacity of its text: its identifiers are too long"
         );
         self.bytes[self.len] = byte;
         self.len += 1;
@@ -119,7 +132,7 @@ mod tests {
     #[test]
     fn a_number_is_written_in_decimal() {
         for number in [0, 7, 10, 99, 100, 258, 90_210] {
-            assert_eq!(Text::new().number(number).as_str(), number.to_string());
+            assert_eq!(<Text>::new().number(number).as_str(), number.to_string());
         }
     }
 }

@@ -62,6 +62,19 @@ impl<R: Record> Sql<R> {
     /// `$1` name, `$2` payload, `$3` headers where the table has them. Returns the id.
     pub(crate) const INSERT: &'static str = const { &insert(R::SPEC) }.as_str();
 
+    /// As [`INSERT`](Self::INSERT), of several records, with arrays: for ids of a sequence that the
+    /// id's column owns. Returns, in the order of the arrays, each id and whether a row has it; no row
+    /// at all, and none inserted, where there is no such sequence that may be used.
+    pub(crate) const INSERT_BATCH: &'static str = const { &insert_batch(R::SPEC, "text") }.as_str();
+
+    /// The same, where the headers' column is `json`.
+    pub(crate) const INSERT_BATCH_JSON: &'static str =
+        const { &insert_batch(R::SPEC, "json") }.as_str();
+
+    /// The same, where the headers' column is `jsonb`.
+    pub(crate) const INSERT_BATCH_JSONB: &'static str =
+        const { &insert_batch(R::SPEC, "jsonb") }.as_str();
+
     /// `$1` id. Returns the name, whether the record is processed, and its marks.
     pub(crate) const FETCH: &'static str = const { &fetch(R::SPEC) }.as_str();
 
@@ -95,6 +108,48 @@ const fn insert(spec: OutboxSpec) -> Text {
         None => text.push(") VALUES ($1, $2"),
     };
     text.push(") RETURNING ").quoted(spec.id_column())
+}
+
+/// The ids are taken from the sequence beside the order of the arrays: in which order an insert
+/// returns its rows is not defined.
+const fn insert_batch(spec: OutboxSpec, headers_type: &str) -> Text {
+    let text = Text::new().push("WITH owned AS MATERIALIZED (SELECT pg_get_serial_sequence(");
+    let table = from(Text::new(), spec);
+    let text = text
+        .literal(table.as_str())
+        .push(", ")
+        .literal(spec.id_column())
+        .push(
+            ") AS sequence), new AS MATERIALIZED (\
+             SELECT nextval(owned.sequence::regclass) AS id, n.* FROM owned, unnest($1::text[], $2::bytea[]",
+        );
+    let text = match spec.headers_column() {
+        Some(_) => text.push(", $3::text[]) WITH ORDINALITY AS n(name, payload, headers, place)"),
+        None => text.push(") WITH ORDINALITY AS n(name, payload, place)"),
+    };
+    let text = text
+        .push(" WHERE has_sequence_privilege(owned.sequence, 'USAGE')), inserted AS (INSERT INTO ");
+    let text = from(text, spec)
+        .push(" (")
+        .quoted(spec.id_column())
+        .push(", ")
+        .quoted(spec.name_column())
+        .push(", ")
+        .quoted(spec.payload_column());
+    let text = match spec.headers_column() {
+        Some(headers) => text
+            .push(", ")
+            .quoted(headers)
+            .push(") OVERRIDING SYSTEM VALUE SELECT id, name, payload, headers::")
+            .push(headers_type),
+        None => text.push(") OVERRIDING SYSTEM VALUE SELECT id, name, payload"),
+    };
+    text.push(" FROM new ORDER BY place RETURNING ")
+        .quoted(spec.id_column())
+        .push(
+            " AS id) SELECT new.id, inserted.id IS NOT NULL FROM new LEFT JOIN inserted USING (id) \
+             ORDER BY place",
+        )
 }
 
 const fn fetch(spec: OutboxSpec) -> Text {

@@ -3,10 +3,12 @@
 use std::fmt::{self, Debug, Formatter};
 
 use bytes::BufMut;
-use outbox_core::{Consumer, Record};
+use outbox_core::{Consumer, Record, encode_headers};
+use ruststream::OutgoingMessage;
 
 use crate::ColumnError;
 use crate::id::{self, Key};
+use crate::sql::Sql;
 
 /// The type of a parameter or a column: of a domain, the one below; of an array, its elements'.
 #[derive(Clone, Copy)]
@@ -92,7 +94,61 @@ pub(crate) enum Value<'a, R: Record> {
     Headers(&'a str),
     Key(&'a Key),
     Ids(&'a [R::Id]),
+    Names(&'a [&'a str]),
+    Payloads(&'a [&'a [u8]]),
+    HeadersOfEach(&'a [String]),
     Marks(i64),
+}
+
+/// What a batch insert binds, and which of its texts the database's columns need.
+pub(crate) struct Batch<'a> {
+    names: Vec<&'a str>,
+    payloads: Vec<&'a [u8]>,
+    headers: Vec<String>,
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn of<R: Record>(messages: &'a [OutgoingMessage<'_>]) -> Self {
+        let headers = R::SPEC.headers_column();
+        let headers = headers.map(|_| messages.iter().map(|msg| encode_headers(msg.headers())));
+        Self {
+            names: messages.iter().map(OutgoingMessage::name).collect(),
+            payloads: messages.iter().map(OutgoingMessage::payload).collect(),
+            headers: headers.into_iter().flatten().collect(),
+        }
+    }
+
+    pub(crate) fn values<R: Record>(&self) -> Vec<Value<'_, R>> {
+        let mut values = vec![Value::Names(&self.names), Value::Payloads(&self.payloads)];
+        if R::SPEC.headers_column().is_some() {
+            values.push(Value::HeadersOfEach(&self.headers));
+        }
+        values
+    }
+
+    /// The text for columns of these types. `None`: ids of this type come from no sequence.
+    pub(crate) fn text<R: Record>(
+        id: ColumnType<'_>,
+        headers: Option<ColumnType<'_>>,
+    ) -> Option<&'static str> {
+        let form = id.form(false);
+        if !matches!(form, Some(Form::Int2 | Form::Int4 | Form::Int8)) {
+            return None;
+        }
+        Some(match headers.and_then(|headers| headers.form(false)) {
+            Some(Form::Json) => Sql::<R>::INSERT_BATCH_JSON,
+            Some(Form::Jsonb) => Sql::<R>::INSERT_BATCH_JSONB,
+            _ => Sql::<R>::INSERT_BATCH,
+        })
+    }
+}
+
+/// Refuses ids that the rows of a batch did not get: a trigger of the table makes its own.
+pub(crate) fn has_row<R: Record>(id: ColumnType<'_>, has_row: bool) -> Result<(), ColumnError> {
+    let problem = "and the table gave a row another one than its sequence did";
+    has_row
+        .then_some(())
+        .ok_or_else(|| id.error(R::SPEC.id_column(), problem))
 }
 
 /// What a mark of the records `of` binds.
@@ -116,7 +172,24 @@ impl<R: Record> Value<'_, R> {
     ) -> Result<(), ColumnError> {
         match (self, ty.form(false)) {
             (Self::Key(key), _) => key.write(out),
-            (Self::Ids(ids), _) => write_array(&id::keys::<R>(ty, ids)?, ty.oid, out),
+            (Self::Ids(ids), _) => {
+                let keys = id::keys::<R>(ty, ids)?;
+                write_array(&keys, ty.oid, out, |key, out| key.write(out));
+            }
+            // The batch insert says that its arrays are of `text` and `bytea`.
+            (Self::Names(names), _) => {
+                write_array(names, ty.oid, out, |name, out| {
+                    out.put_slice(name.as_bytes())
+                });
+            }
+            (Self::Payloads(payloads), _) => {
+                write_array(payloads, ty.oid, out, |payload, out| out.put_slice(payload));
+            }
+            (Self::HeadersOfEach(texts), _) => {
+                write_array(texts, ty.oid, out, |text, out| {
+                    out.put_slice(text.as_bytes())
+                });
+            }
             (Self::Marks(marks), form) => {
                 let needs = || {
                     ty.error(
@@ -166,23 +239,32 @@ impl<R: Record> Debug for Value<'_, R> {
             Self::Headers(_) => "Headers",
             Self::Key(_) => "Key",
             Self::Ids(_) => "Ids",
+            Self::Names(_) => "Names",
+            Self::Payloads(_) => "Payloads",
+            Self::HeadersOfEach(_) => "HeadersOfEach",
             Self::Marks(_) => "Marks",
         })
     }
 }
 
-fn write_array(keys: &[Key], element: u32, out: &mut impl BufMut) {
+fn write_array<T>(
+    elements: &[T],
+    element_type: u32,
+    out: &mut impl BufMut,
+    write: impl Fn(&T, &mut Vec<u8>),
+) {
     const DIMENSIONS: i32 = 1;
     const NULLS: i32 = 0;
     const FIRST: i32 = 1;
     out.put_i32(DIMENSIONS);
     out.put_i32(NULLS);
-    out.put_u32(element);
-    out.put_i32(length(keys.len()));
+    out.put_u32(element_type);
+    out.put_i32(length(elements.len()));
     out.put_i32(FIRST);
-    for key in keys {
-        let mut bytes = Vec::new();
-        key.write(&mut bytes);
+    let mut bytes = Vec::new();
+    for element in elements {
+        bytes.clear();
+        write(element, &mut bytes);
         out.put_i32(length(bytes.len()));
         out.put_slice(&bytes);
     }

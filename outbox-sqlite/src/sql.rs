@@ -74,6 +74,10 @@ impl<R: Record> Sql<R> {
     /// `?1` name, `?2` payload, `?3` headers where the table has them. Returns the id.
     pub(crate) const INSERT: &'static str = const { &insert(R::SPEC) }.as_str();
 
+    /// What [`INSERT`](Self::INSERT) binds, by position. Inserts and returns nothing where all of it is
+    /// `NULL`.
+    pub(crate) const INSERT_ANY: &'static str = const { &insert_any(R::SPEC) }.as_str();
+
     /// `?1` id. Returns the name, whether the record is processed, and its marks.
     pub(crate) const FETCH: &'static str = const { &fetch(R::SPEC) }.as_str();
 
@@ -138,6 +142,23 @@ const fn insert(spec: OutboxSpec) -> Text {
         None => text.push(") VALUES (?1, ?2"),
     };
     text.push(") RETURNING ").quoted(spec.id_column())
+}
+
+const fn insert_any(spec: OutboxSpec) -> Text {
+    let text = from(Text::new().push("INSERT INTO "), spec)
+        .push(" (")
+        .quoted(spec.name_column())
+        .push(", ")
+        .quoted(spec.payload_column());
+    let text = match spec.headers_column() {
+        Some(headers) => text
+            .push(", ")
+            .quoted(headers)
+            .push(") SELECT * FROM (SELECT ? AS name, ?, ?)"),
+        None => text.push(") SELECT * FROM (SELECT ? AS name, ?)"),
+    };
+    text.push(" WHERE name IS NOT NULL RETURNING ")
+        .quoted(spec.id_column())
 }
 
 const fn fetch(spec: OutboxSpec) -> Text {

@@ -25,7 +25,7 @@ use crate::ColumnError;
 use crate::id::{self, Key};
 use crate::sql::{self, Sql};
 use crate::table;
-use crate::value::{self, ColumnType, Form, Value, marking};
+use crate::value::{self, Batch, ColumnType, Form, Value, marking};
 
 /// Postgres through sqlx: the service's pool is a [`sqlx::PgPool`], and its own statements get a
 /// [`sqlx::PgConnection`].
@@ -91,6 +91,31 @@ impl<R: Record> Statements<R> for Postgres {
         };
         let row = insert.fetch_one(conn).await?;
         read_id::<R>(&row)
+    }
+
+    async fn insert_batch(
+        conn: &mut PgConnection,
+        messages: &[OutgoingMessage<'_>],
+    ) -> sqlx::Result<Vec<R::Id>> {
+        let insert = prepare(conn, Sql::<R>::INSERT).await?;
+        let id = column(insert.column(0).type_info());
+        id::check::<R>(id).map_err(unreadable)?;
+        let mut ids = Vec::with_capacity(messages.len());
+        if let Some(text) = Batch::text::<R>(id, parameters(&insert).get(2).map(column)) {
+            let batch = Batch::of::<R>(messages);
+            let insert = prepare(conn, text).await?;
+            let insert = bind(&insert, &batch.values::<R>())?;
+            for row in insert.fetch_all(&mut *conn).await? {
+                value::has_row::<R>(id, row.try_get(1)?).map_err(unreadable)?;
+                ids.push(read_id::<R>(&row)?);
+            }
+        }
+        if ids.is_empty() {
+            for msg in messages {
+                ids.push(<Self as Statements<R>>::insert(conn, msg).await?);
+            }
+        }
+        Ok(ids)
     }
 
     async fn fetch(conn: &mut PgConnection, id: &R::Id) -> sqlx::Result<Option<Stored>> {

@@ -18,7 +18,7 @@ use crate::TokioPostgresError;
 use crate::id::{self, Key};
 use crate::sql::{self, Sql};
 use crate::table;
-use crate::value::{self, ColumnType, Value, marking};
+use crate::value::{self, Batch, ColumnType, Value, marking};
 
 /// Postgres through tokio-postgres: the service's pool is a [`deadpool_postgres::Pool`], and its
 /// own statements get a [`deadpool_postgres::ClientWrapper`].
@@ -86,6 +86,31 @@ impl<R: Record> Statements<R> for TokioPostgres {
             None => conn.query_one(&insert, &[&name, &payload]).await?,
         };
         read_id::<R>(&row)
+    }
+
+    async fn insert_batch(
+        conn: &mut ClientWrapper,
+        messages: &[OutgoingMessage<'_>],
+    ) -> Result<Vec<R::Id>> {
+        let insert = conn.prepare_cached(Sql::<R>::INSERT).await?;
+        let id = column(insert.columns()[0].type_());
+        id::check::<R>(id)?;
+        let mut ids = Vec::with_capacity(messages.len());
+        if let Some(text) = Batch::text::<R>(id, insert.params().get(2).map(column)) {
+            let batch = Batch::of::<R>(messages);
+            let insert = conn.prepare_cached(text).await?;
+            let mut rows = pin!(conn.query_raw(&insert, batch.values::<R>()).await?);
+            while let Some(row) = rows.try_next().await? {
+                value::has_row::<R>(id, row.try_get(1)?)?;
+                ids.push(read_id::<R>(&row)?);
+            }
+        }
+        if ids.is_empty() {
+            for msg in messages {
+                ids.push(<Self as Statements<R>>::insert(conn, msg).await?);
+            }
+        }
+        Ok(ids)
     }
 
     async fn fetch(conn: &mut ClientWrapper, id: &R::Id) -> Result<Option<Stored>> {

@@ -11,7 +11,7 @@ use outbox_core::{
 };
 use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, Value, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params, params_from_iter};
 use ruststream::OutgoingMessage;
 use tokio::task::spawn_blocking;
 
@@ -149,17 +149,22 @@ where
     R::Id: ToSql + FromSql,
 {
     async fn insert(conn: &mut RusqliteConnection, msg: &OutgoingMessage<'_>) -> Result<R::Id> {
-        let name = msg.name().to_owned();
-        let payload = msg.payload().to_vec();
-        let headers = R::SPEC.headers_column();
-        let headers = headers.map(|_| encode_headers(msg.headers()));
+        let row = Inserted::of::<R>(msg);
+        run(conn, move |conn| {
+            row.insert::<R>(&mut conn.prepare_cached(Sql::<R>::INSERT)?)
+        })
+        .await
+    }
+
+    async fn insert_batch(
+        conn: &mut RusqliteConnection,
+        messages: &[OutgoingMessage<'_>],
+    ) -> Result<Vec<R::Id>> {
+        let rows: Vec<Inserted> = messages.iter().map(Inserted::of::<R>).collect();
         run(conn, move |conn| {
             let mut insert = conn.prepare_cached(Sql::<R>::INSERT)?;
-            let id = read_id::<R>;
-            match headers {
-                Some(headers) => insert.query_one(params![name, payload, headers], id),
-                None => insert.query_one(params![name, payload], id),
-            }
+            let ids = rows.iter().map(|row| row.insert::<R>(&mut insert));
+            ids.collect()
         })
         .await
     }
@@ -269,6 +274,39 @@ where
             Value::Null | Value::Real(_) => "",
         });
         table::fits(role, data_type, stored)
+    }
+}
+
+/// A row that is to be inserted, as it goes to another thread.
+struct Inserted {
+    name: String,
+    payload: Vec<u8>,
+    headers: Option<String>,
+}
+
+impl Inserted {
+    fn of<R: Record>(msg: &OutgoingMessage<'_>) -> Self {
+        let headers = R::SPEC.headers_column();
+        Self {
+            name: msg.name().to_owned(),
+            payload: msg.payload().to_vec(),
+            headers: headers.map(|_| encode_headers(msg.headers())),
+        }
+    }
+
+    fn insert<R: Record>(&self, insert: &mut CachedStatement<'_>) -> rusqlite::Result<R::Id>
+    where
+        R::Id: FromSql,
+    {
+        let Self {
+            name,
+            payload,
+            headers,
+        } = self;
+        match headers {
+            Some(headers) => insert.query_one(params![name, payload, headers], read_id::<R>),
+            None => insert.query_one(params![name, payload], read_id::<R>),
+        }
     }
 }
 

@@ -103,6 +103,29 @@ const ROLLBACK: &str = {
     TEXT.as_str()
 };
 
+/// Inserts that go to the connection's thread together.
+struct Inserts<R>(PhantomData<R>);
+
+impl<R: Record> Inserts<R> {
+    const FEW: usize = 8;
+    const MANY: usize = 64;
+
+    const OF_FEW: &'static str =
+        const { &inserts::<4096>(Sql::<R>::INSERT_ANY, Self::FEW) }.as_str();
+    const OF_MANY: &'static str =
+        const { &inserts::<32_768>(Sql::<R>::INSERT_ANY, Self::MANY) }.as_str();
+}
+
+const fn inserts<const CAPACITY: usize>(insert: &str, most: usize) -> Text<CAPACITY> {
+    let mut text = Text::new();
+    let mut at = 0;
+    while at < most {
+        text = text.push(insert).push(";");
+        at += 1;
+    }
+    text
+}
+
 /// The reads of the start, each in its transaction.
 struct Reads<R>(PhantomData<R>);
 
@@ -129,6 +152,33 @@ where
             insert = insert.bind(encode_headers(msg.headers()));
         }
         read_id::<R>(&insert.fetch_one(conn).await?)
+    }
+
+    /// Those that are over in a command insert nothing.
+    async fn insert_batch(
+        conn: &mut SqliteConnection,
+        messages: &[OutgoingMessage<'_>],
+    ) -> sqlx::Result<Vec<R::Id>> {
+        let mut ids = Vec::with_capacity(messages.len());
+        for messages in messages.chunks(Inserts::<R>::MANY) {
+            let few = messages.len() <= Inserts::<R>::FEW;
+            let mut insert = sqlx::query(if few {
+                Inserts::<R>::OF_FEW
+            } else {
+                Inserts::<R>::OF_MANY
+            });
+            for msg in messages {
+                insert = insert.bind(msg.name()).bind(msg.payload());
+                if R::SPEC.headers_column().is_some() {
+                    insert = insert.bind(encode_headers(msg.headers()));
+                }
+            }
+            let mut rows = insert.fetch(&mut *conn);
+            while let Some(row) = rows.try_next().await? {
+                ids.push(read_id::<R>(&row)?);
+            }
+        }
+        Ok(ids)
     }
 
     async fn fetch(conn: &mut SqliteConnection, id: &R::Id) -> sqlx::Result<Option<Stored>> {
