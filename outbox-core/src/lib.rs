@@ -80,3 +80,8 @@ pub use text::Text;
 
 /// The target of every line that the outbox logs.
 pub const TARGET: &str = "ruststream::outbox";
+
+// The guide for backend authors: each block of Rust in it is a test of the documentation.
+#[cfg(all(doctest, feature = "conformance"))]
+#[doc = include_str!("../../docs/backend.md")]
+struct BackendGuide;

@@ -67,3 +67,26 @@ macro_rules! outbox {
         $crate::private::registry!([$crate::private] [$crate::outbox::DefaultDriver] $($entries)*)
     };
 }
+
+// The guides: each block of Rust in them is a test of the documentation.
+#[cfg(all(doctest, feature = "sqlx"))]
+mod guides {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../docs/getting-started.md")]
+    struct GettingStarted;
+    #[doc = include_str!("../../docs/table.md")]
+    struct Table;
+    #[doc = include_str!("../../docs/records.md")]
+    struct Records;
+    #[doc = include_str!("../../docs/publishing-from-http.md")]
+    struct PublishingFromHttp;
+    #[doc = include_str!("../../docs/transactions.md")]
+    struct Transactions;
+    #[doc = include_str!("../../docs/testing.md")]
+    struct Testing;
+    #[doc = include_str!("../../docs/operating.md")]
+    struct Operating;
+    #[doc = include_str!("../../docs/moving-from-ruststream-sqlx.md")]
+    struct MovingFromRuststreamSqlx;
+}
