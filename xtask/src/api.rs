@@ -13,7 +13,7 @@ use public_api::Builder;
 use crate::{Result, command};
 
 /// The libraries whose surface is kept. Each is listed with all its features.
-const CRATES: [&str; 4] = [
+pub(crate) const CRATES: [&str; 4] = [
     "outbox-core",
     "outbox-macros",
     "outbox-sqlite",
@@ -57,7 +57,8 @@ pub(crate) fn run(options: &Options, root: &Path) -> Result<bool> {
     }
     if !changed.is_empty() {
         println!(
-            "{} not what the code has: where the changes are meant, `cargo xtask public-api --write`",
+            "not what the code has: {}; where the changes are meant, run \
+             `cargo xtask public-api --write`",
             changed.join(", ")
         );
     }

@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options, root: &Path) -> Result<bool> {
         }
     }
     println!("\nall {} steps passed", steps.len());
-    // Its build takes longer than a step may, and its list of advisories is fetched.
+    // It takes minutes to build, and it fetches the list of advisories.
     println!(
         "NOT RUN HERE: `cargo deny check` is a job of .github/workflows/ci.yml; to run it: \
          `cargo install cargo-deny --locked && cargo deny check`"
@@ -108,7 +108,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::matrix;
+    use crate::{api, matrix};
 
     /// The names of a manifest's features, `default` apart.
     fn features(manifest: &str) -> impl Iterator<Item = &str> {
@@ -122,12 +122,7 @@ mod tests {
     #[test]
     fn every_library_is_built_once_without_features_and_once_with_each_alone() {
         let root = crate::workspace_root().unwrap();
-        for name in [
-            "outbox-core",
-            "outbox-macros",
-            "outbox-sqlite",
-            "outbox-postgres",
-        ] {
+        for name in api::CRATES {
             let manifest = fs::read_to_string(root.join(name).join("Cargo.toml")).unwrap();
             for feature in features(&manifest).chain([""]) {
                 let here = ALONE.iter().filter(|alone| **alone == (name, feature));
