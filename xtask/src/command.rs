@@ -75,6 +75,11 @@ pub(crate) fn run(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(done.stdout)?)
 }
 
+/// Runs `command` to its end, its output being seen: whether it succeeds. Ctrl-C reaches it as well.
+pub(crate) fn passes(command: &mut Command) -> Result<bool> {
+    Ok(command.stdin(Stdio::null()).status()?.success())
+}
+
 /// The cargo that runs this program.
 pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())

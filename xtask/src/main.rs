@@ -1,6 +1,8 @@
 //! The commands of the workspace, `cargo xtask <command>`: reads the command line and dispatches.
 
+mod api;
 mod bench;
+mod ci;
 mod command;
 mod crash;
 mod group;
@@ -23,6 +25,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask")]
 enum Task {
+    /// Run all that has to pass before a change is merged, step by step.
+    Ci(ci::Options),
     /// Run every test on every stand: database, driver, test switch.
     TestMatrix(matrix::Options),
     /// Kill processes and servers under load, round by round, and count what was lost.
@@ -31,15 +35,19 @@ enum Task {
     Bench(bench::Options),
     /// Check the rules that a program can check, and print all violations at once.
     Tidy,
+    /// Compare the public API of each library with its listing in `public-api.txt`.
+    PublicApi(api::Options),
 }
 
 fn main() -> ExitCode {
     let task = Task::parse();
     let done = workspace_root().and_then(|root| match task {
+        Task::Ci(options) => ci::run(&options, &root),
         Task::TestMatrix(options) => matrix::run(&options, &root),
         Task::CrashTest(options) => crash::run(&options, &root),
         Task::Bench(options) => bench::run(&options, &root),
         Task::Tidy => tidy::run(&root),
+        Task::PublicApi(options) => api::run(&options, &root),
     });
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -178,6 +178,12 @@ fn chosen(row: &Row, only: &[String]) -> bool {
     only.is_empty() || only.iter().any(|part| name.contains(part))
 }
 
+/// Whether a row builds this crate, and no other, with these features alone.
+#[cfg(test)]
+pub(crate) fn builds(name: &str, features: &str) -> bool {
+    ROWS.iter().any(|row| row.builds(name, features))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -157,6 +157,12 @@ impl Row {
         command
     }
 
+    #[cfg(test)]
+    pub(super) fn builds(&self, name: &str, features: &str) -> bool {
+        self.cargo == ["-p", name]
+            && matches!(self.kind, Kind::Build(drivers) if drivers == features)
+    }
+
     pub(super) fn has_tests(&self) -> bool {
         matches!(self.kind, Kind::Tests(_))
     }
