@@ -31,6 +31,24 @@ const ROWS: &[Row] = &[
     Row::tests("postgres/tokio-postgres", Switch::On, PG_TOKIO).on(POSTGRES),
     Row::tests("postgres/tokio-postgres", Switch::Off, PG_TOKIO).on(POSTGRES),
     Row::tests("postgres/tokio-postgres, restart", Switch::On, PG_TOKIO).restarting(POSTGRES),
+    Row::tests("core/memory, group commit off", Switch::On, CORE).without_group_commit(),
+    Row::tests("sqlite/sqlx, group commit off", Switch::On, SQLITE_SQLX).without_group_commit(),
+    Row::tests(
+        "sqlite/rusqlite, group commit off",
+        Switch::On,
+        SQLITE_RUSQLITE,
+    )
+    .without_group_commit(),
+    Row::tests("postgres/sqlx, group commit off", Switch::On, PG_SQLX)
+        .on(POSTGRES)
+        .without_group_commit(),
+    Row::tests(
+        "postgres/tokio-postgres, group commit off",
+        Switch::On,
+        PG_TOKIO,
+    )
+    .on(POSTGRES)
+    .without_group_commit(),
     // Each driver alone, in pairs, with all others, and none.
     Row::build("sqlite/none", SQLITE, ""),
     Row::build("sqlite/sqlx", SQLITE, "sqlx"),
@@ -63,6 +81,7 @@ const ROWS: &[Row] = &[
     Row::tests("xtask", Switch::On, &["-p", "xtask"]),
     // Last: it needs every server, which the rows before it have had installed.
     Row::run("crash tests", CRASH),
+    Row::run("crash tests, group commit off", CRASH_SHORT).without_group_commit(),
 ];
 
 const CORE: &[&str] = &["-p", "outbox-core", "-p", "outbox-macros", "--all-features"];
@@ -100,6 +119,8 @@ const ALL_DRIVERS: &str =
     "outbox-sqlite/sqlx,outbox-sqlite/rusqlite,outbox-postgres/sqlx,outbox-postgres/tokio-postgres";
 
 const CRASH: &[&str] = &["-p", "xtask", "--", "crash-test", "--rounds", "25"];
+
+const CRASH_SHORT: &[&str] = &["-p", "xtask", "--", "crash-test", "--rounds", "10"];
 
 const BARE: &str = "--no-default-features";
 
@@ -272,7 +293,7 @@ mod tests {
         };
         assert_eq!(count(&[]), ROWS.len());
         assert_eq!(count(&["core/memory, switch on"]), 1);
-        assert_eq!(count(&["memory", "sqlite/sqlx, switch off"]), 4);
+        assert_eq!(count(&["memory", "sqlite/sqlx, switch off"]), 5);
         assert_eq!(count(&["no such stand"]), 0);
     }
 }

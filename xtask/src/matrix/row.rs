@@ -8,6 +8,9 @@ use crate::stand::{Environment, Need, Server};
 /// The variable that switches the outbox on where the feature `testing` is enabled.
 pub(super) const SWITCH: &str = "RUSTSTREAM_SQLX_OUTBOX";
 
+/// Has the services of the tests record, read and mark each message by itself.
+const GROUP_COMMIT: (&str, &str) = ("OUTBOX_GROUP_COMMIT", "off");
+
 /// Makes a test panic where it would print `SKIPPED:` and return.
 const DENY_SKIPS: &str = "OUTBOX_DENY_SKIPS";
 
@@ -26,6 +29,7 @@ pub(super) struct Row {
     pub(super) cargo: &'static [&'static str],
     /// The servers of its tests.
     needs: [Option<Need>; 3],
+    group_commit: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +57,7 @@ impl Row {
             kind: Kind::Tests(switch),
             cargo,
             needs: [None; 3],
+            group_commit: true,
         }
     }
 
@@ -66,6 +71,7 @@ impl Row {
             kind: Kind::Build(drivers),
             cargo,
             needs: [None; 3],
+            group_commit: true,
         }
     }
 
@@ -76,7 +82,14 @@ impl Row {
             kind: Kind::Run,
             cargo,
             needs: [None; 3],
+            group_commit: true,
         }
+    }
+
+    /// The same, without group commit.
+    pub(super) const fn without_group_commit(mut self) -> Self {
+        self.group_commit = false;
+        self
     }
 
     /// A server that its tests do not restart.
@@ -107,6 +120,10 @@ impl Row {
     /// The command in this environment. What is not in it, the shell has.
     pub(super) fn command(&self, environment: &Environment) -> Cargo {
         let mut command = Cargo::default();
+        if !self.group_commit {
+            let (name, off) = GROUP_COMMIT;
+            command.set.push((name, off.to_owned()));
+        }
         let switch = match self.kind {
             Kind::Tests(switch) => switch,
             Kind::Run => {
@@ -229,6 +246,15 @@ mod tests {
         assert_eq!(
             printed(&Row::run("s", &["-p", "x", "--", "y"]), &[]),
             "cargo run -p x -- y"
+        );
+    }
+
+    #[test]
+    fn group_commit_is_off_where_the_row_says_so() {
+        let row = Row::run("s", &["-p", "x", "--", "y"]).without_group_commit();
+        assert_eq!(
+            printed(&row, &[]),
+            "OUTBOX_GROUP_COMMIT=off cargo run -p x -- y"
         );
     }
 
