@@ -198,25 +198,28 @@ impl<T, O> Drop for Alone<'_, T, O> {
     }
 }
 
-async fn drive<W: Work>(work: Arc<W>) {
-    // Where the task ends early, with its runtime, those that wait are not run.
+/// Runs groups until nothing waits. Where that ends early, with its runtime, or never begins there,
+/// those that wait are not run.
+fn drive<W: Work>(work: Arc<W>) -> impl Future<Output = ()> + Send {
     let work = scopeguard::guard(work, |work| work.lane().abandon());
-    loop {
-        for _ in 0..YIELDS {
-            yield_now().await;
-        }
-        let waiting = work.lane().waiting();
-        if waiting == 0 {
-            if work.lane().is_over() {
-                drop(ScopeGuard::into_inner(work));
-                return;
+    async move {
+        loop {
+            for _ in 0..YIELDS {
+                yield_now().await;
             }
-            continue;
-        }
-        match work.begin().await {
-            Ok(begun) => run_group(&work, begun, work.lane().take(PAGE_ROWS)).await,
-            // Those that came while it tried have not waited yet.
-            Err(failure) => fail(&failure, work.lane().take(waiting)),
+            let waiting = work.lane().waiting();
+            if waiting == 0 {
+                if work.lane().is_over() {
+                    drop(ScopeGuard::into_inner(work));
+                    return;
+                }
+                continue;
+            }
+            match work.begin().await {
+                Ok(begun) => run_group(&work, begun, work.lane().take(PAGE_ROWS)).await,
+                // Those that came while it tried have not waited yet.
+                Err(failure) => fail(&failure, work.lane().take(waiting)),
+            }
         }
     }
 }
