@@ -92,6 +92,10 @@ impl Stand for SlowStand {
         self.0.refuse_commits(refuse).await;
     }
 
+    async fn refuse(&self, payload: &[u8]) {
+        self.0.refuse(payload).await;
+    }
+
     async fn lock(&self) -> MemoryAcquired {
         self.0.lock().await
     }

@@ -28,6 +28,7 @@ pub mod coverage;
 pub mod custom;
 pub mod deliver;
 pub mod deliveries;
+pub mod groups;
 pub mod ids;
 pub mod outage;
 pub mod pace;
