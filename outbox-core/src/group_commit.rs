@@ -217,7 +217,12 @@ fn drive<W: Work>(work: Arc<W>) -> impl Future<Output = ()> + Send {
             }
             match work.begin().await {
                 Ok(begun) => run_group(&work, begun, work.lane().take(PAGE_ROWS)).await,
-                // Those that came while it tried have not waited yet.
+                // Those that came while it tried have not waited yet. What met the others was a
+                // connection, and not each of them: they have a try each, as without a group.
+                Err(failure @ Failure::Database(_)) => {
+                    let group = work.lane().take(waiting).into_iter();
+                    run_alone(&work, group, &failure).await;
+                }
                 Err(failure) => fail(&failure, work.lane().take(waiting)),
             }
         }

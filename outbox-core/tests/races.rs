@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::join;
 use outbox_core::conformance::{
     Memory, MemoryAcquired, MemoryConnection, MemoryError, MemoryPool, MemoryStand, Row, Service,
     Settle, Sink, Stand, StandRecord, on, publish,
@@ -20,6 +21,7 @@ use ruststream::{HeaderMap, OutgoingMessage};
 use tokio::runtime::{Builder, Runtime};
 use tokio::select;
 use tokio::sync::Semaphore;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -202,6 +204,37 @@ fn publishes_that_meet_end_with_the_main_runtime() {
     }));
 }
 
+#[tokio::test]
+async fn publishes_that_meet_outlive_the_connections_that_their_begin_met() {
+    on(async {
+        let pool = MemoryPool::new(2);
+        let outbox = Outbox::<Memory>::new(pool.clone()).register::<StandRecord>("payments");
+        let tracked = outbox.wrap(Sink::accepting());
+        let next = || publish(&tracked, "payments", b"1", HeaderMap::new());
+        let mut open = Vec::new();
+        for _ in 0..2 {
+            let mut connection = Memory::acquire(&pool).await.unwrap();
+            connection.begin_by_hand().unwrap();
+            open.push(connection);
+        }
+        let mut first = Box::pin(next());
+        assert!((&mut first).now_or_never().is_none());
+        let mut met = pin!(join(next(), next()));
+        assert!((&mut met).now_or_never().is_none());
+        // Once their begin waits for a connection, it is the next to get one: first the one, then the
+        // other of those that come with somebody's transaction.
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        drop(first);
+        drop(open);
+        let (second, third) = met.await;
+        second.unwrap();
+        third.unwrap();
+    })
+    .await;
+}
+
 #[test]
 fn a_publish_that_gave_up_waiting_leaves_nobody_in_the_pools_queue() {
     let pool = MemoryPool::new(1);
@@ -222,7 +255,7 @@ fn a_publish_that_gave_up_waiting_leaves_nobody_in_the_pools_queue() {
         }
         let gone = async {
             while main.metrics().num_alive_tasks() > 0 {
-                tokio::task::yield_now().await;
+                yield_now().await;
             }
         };
         timeout(PATIENCE, gone).await.unwrap();
