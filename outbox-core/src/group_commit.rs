@@ -19,6 +19,9 @@ use crate::registry::Registered;
 use crate::settings::Settings;
 use crate::{Backend, PAGE_ROWS};
 
+#[cfg(test)]
+mod tests;
+
 /// How often a task that has just woken the callers of a group lets them run, so that what they do
 /// next joins the next group.
 const YIELDS: usize = 3;
@@ -284,6 +287,8 @@ async fn run_alone<W: Work>(
         let output = AssertUnwindSafe(alone).catch_unwind().await;
         let output = output.unwrap_or(Err(Failure::Interrupted));
         let of_all = match &output {
+            // The answer of its own commit was lost: the others have not begun.
+            Err(Failure::Unconfirmed(_)) => None,
             Err(failure) if !failure.is_of_one() => Some(failure.share()),
             _ => None,
         };
