@@ -219,7 +219,7 @@ async fn publishes_that_meet_outlive_the_connections_that_their_begin_met() {
         }
         let mut first = Box::pin(next());
         assert!((&mut first).now_or_never().is_none());
-        let mut met = pin!(join(next(), next()));
+        let mut met = Box::pin(join(next(), next()));
         assert!((&mut met).now_or_never().is_none());
         // Once their begin waits for a connection, it is the next to get one: first the one, then the
         // other of those that come with somebody's transaction.

@@ -68,11 +68,11 @@ async fn assert_recorded_in_order<S: Stand>(messages: usize, share: bool) {
     let outbox = sharing(&stand, 1).await.group_commit(share);
     let tracked = outbox.wrap(sink.clone());
     let texts: Vec<_> = (0..messages).map(|message| message.to_string()).collect();
-    let publishes = texts.iter().map(|text| {
+    let meeting = texts.iter().map(|text| {
         let text = text.as_bytes();
         publish(&tracked, "payments", text, headers(&[("copy", text)]))
     });
-    let published = meet(&stand, publishes).await;
+    let published = meet(&stand, meeting).await;
     assert_eq!(published, vec![Ok(()); messages]);
     assert_eq!(recorded(&stand).await, texts);
     let sent = sink.sent();
@@ -123,8 +123,8 @@ pub async fn publishes_that_meet_are_committed_together<S: Stand>() {
     });
     let tracked = sharing(&*stand, 1).await.wrap(sink);
     let texts: Vec<_> = (0..MESSAGES).map(|message| message.to_string()).collect();
-    let publishes = texts.iter().map(|text| payment::<S>(&tracked, text));
-    let published = meet(&*stand, publishes).await;
+    let meeting = texts.iter().map(|text| payment::<S>(&tracked, text));
+    let published = meet(&*stand, meeting).await;
     assert_eq!(published, vec![Ok(()); MESSAGES]);
     assert_eq!(*seen.lock().unwrap(), [MESSAGES; MESSAGES - 1]);
 }
@@ -142,8 +142,8 @@ pub async fn a_refused_row_fails_its_publish_alone<S: Stand>() {
         ["7", "8", "9", "refused"],
         ["10", "refused", "refused", "11"],
     ] {
-        let publishes = texts.map(|text| payment::<S>(&tracked, text));
-        for (text, published) in texts.iter().zip(meet(&stand, publishes).await) {
+        let meeting = texts.map(|text| payment::<S>(&tracked, text));
+        for (text, published) in texts.iter().zip(meet(&stand, meeting).await) {
             if *text == "refused" {
                 let error = published.unwrap_err();
                 assert!(error.contains("was not saved"), "{error}");
@@ -167,15 +167,15 @@ pub async fn a_refused_commit_fails_the_publishes_that_meet<S: Stand>() {
     let sink = Sink::accepting();
     let tracked = sharing(&stand, 2).await.wrap(sink.clone());
     stand.refuse_commits(true).await;
-    let publishes = ["1", "2", "3"].map(|text| payment::<S>(&tracked, text));
-    for published in meet(&stand, publishes).await {
+    let meeting = ["1", "2", "3"].map(|text| payment::<S>(&tracked, text));
+    for published in meet(&stand, meeting).await {
         let error = published.unwrap_err();
         assert!(error.contains("was not saved"), "{error}");
     }
     assert_eq!(recorded(&stand).await, [""; 0]);
     stand.refuse_commits(false).await;
-    let publishes = ["4", "5", "6"].map(|text| payment::<S>(&tracked, text));
-    assert_eq!(meet(&stand, publishes).await, [const { Ok(()) }; 3]);
+    let meeting = ["4", "5", "6"].map(|text| payment::<S>(&tracked, text));
+    assert_eq!(meet(&stand, meeting).await, [const { Ok(()) }; 3]);
     assert_eq!(recorded(&stand).await.len(), 3);
     assert_eq!(sink.sent().len(), 3);
 }
@@ -206,11 +206,11 @@ pub async fn a_dropped_publish_takes_nobody_with_it<S: Stand>() {
     for dropped in 0..3 {
         for polls in 1.. {
             let texts = [0, 1, 2].map(|at| format!("{dropped} {polls} {at}"));
-            let publishes = texts.iter().enumerate().map(|(at, text)| {
+            let meeting = texts.iter().enumerate().map(|(at, text)| {
                 let polls = if at == dropped { polls } else { usize::MAX };
                 poll_times(payment::<S>(&tracked, text).map(Result::unwrap), polls)
             });
-            let finished = meet(&stand, publishes).await;
+            let finished = meet(&stand, meeting).await;
             let rows = recorded(&stand).await;
             for (at, text) in texts.iter().enumerate() {
                 let records = rows.iter().filter(|row| *row == text).count();
@@ -244,8 +244,8 @@ pub async fn a_held_write_lock_fails_all_that_wait<S: Stand>() {
     S::unlock(lock).await;
     let outbox = outbox.lock_wait(PATIENCE);
     let tracked = outbox.wrap(Sink::accepting());
-    let publishes = ["6", "7", "8"].map(|text| payment::<S>(&tracked, text));
-    assert_eq!(meet(&stand, publishes).await, [const { Ok(()) }; 3]);
+    let meeting = ["6", "7", "8"].map(|text| payment::<S>(&tracked, text));
+    assert_eq!(meet(&stand, meeting).await, [const { Ok(()) }; 3]);
     let mut recorded = recorded(&stand).await;
     recorded.sort();
     assert_eq!(recorded, ["6", "7", "8"]);
@@ -327,11 +327,11 @@ where
         ["3", "panic", "4"],
         ["5", "6", "panic"],
     ] {
-        let publishes = texts.map(|text| {
+        let meeting = texts.map(|text| {
             let published = payment::<With<S, Own<S::Record>>>(&tracked, text);
             AssertUnwindSafe(published).catch_unwind()
         });
-        for (text, published) in texts.iter().zip(meet(&stand, publishes).await) {
+        for (text, published) in texts.iter().zip(meet(&stand, meeting).await) {
             match published {
                 Ok(published) if *text == "panic" => {
                     let error = published.unwrap_err();
@@ -361,8 +361,8 @@ where
     });
     let outbox = sharing(&stand, 1).await.group_commit(share);
     let tracked = outbox.wrap(sink);
-    let publishes = ["0", "1", "2"].map(|text| payment::<With<S, Own<S::Record>>>(&tracked, text));
-    assert_eq!(meet(&stand, publishes).await, [const { Ok(()) }; 3]);
+    let meeting = ["0", "1", "2"].map(|text| payment::<With<S, Own<S::Record>>>(&tracked, text));
+    assert_eq!(meet(&stand, meeting).await, [const { Ok(()) }; 3]);
     let lines = logs.lines(Level::INFO, &["the service's "]);
     let steps = lines
         .iter()
