@@ -55,10 +55,13 @@ impl Names {
 /// The registry of the service under test.
 pub type Registry<D> = Outbox<D, Node<Message, Node<Message>>>;
 
-/// A registry of the names, without a pool.
+/// A registry of the names, without a pool. The environment's `OUTBOX_GROUP_COMMIT=off` has it share
+/// no transactions.
 #[must_use]
 pub fn registry<D: Driver>(names: &Names) -> Registry<D> {
+    let share = std::env::var_os("OUTBOX_GROUP_COMMIT").is_none_or(|value| value != "off");
     Outbox::deferred()
+        .group_commit(share)
         .register::<Message>(names.payments.clone())
         .register::<Message>(names.refunds.clone())
 }

@@ -19,6 +19,9 @@ use crate::registry::Registered;
 use crate::settings::Settings;
 use crate::{Backend, PAGE_ROWS};
 
+#[cfg(test)]
+mod tests;
+
 /// How often a task that has just woken the callers of a group lets them run, so that what they do
 /// next joins the next group.
 const YIELDS: usize = 3;
@@ -198,25 +201,33 @@ impl<T, O> Drop for Alone<'_, T, O> {
     }
 }
 
-async fn drive<W: Work>(work: Arc<W>) {
-    // Where the task ends early, with its runtime, those that wait are not run.
+/// Runs groups until nothing waits. Where that ends early, with its runtime, or never begins there,
+/// those that wait are not run.
+fn drive<W: Work>(work: Arc<W>) -> impl Future<Output = ()> + Send {
     let work = scopeguard::guard(work, |work| work.lane().abandon());
-    loop {
-        for _ in 0..YIELDS {
-            yield_now().await;
-        }
-        let waiting = work.lane().waiting();
-        if waiting == 0 {
-            if work.lane().is_over() {
-                drop(ScopeGuard::into_inner(work));
-                return;
+    async move {
+        loop {
+            for _ in 0..YIELDS {
+                yield_now().await;
             }
-            continue;
-        }
-        match work.begin().await {
-            Ok(begun) => run_group(&work, begun, work.lane().take(PAGE_ROWS)).await,
-            // Those that came while it tried have not waited yet.
-            Err(failure) => fail(&failure, work.lane().take(waiting)),
+            let waiting = work.lane().waiting();
+            if waiting == 0 {
+                if work.lane().is_over() {
+                    drop(ScopeGuard::into_inner(work));
+                    return;
+                }
+                continue;
+            }
+            match work.begin().await {
+                Ok(begun) => run_group(&work, begun, work.lane().take(PAGE_ROWS)).await,
+                // Those that came while it tried have not waited yet. What met the others was a
+                // connection, and not each of them: they have a try each, as without a group.
+                Err(failure @ Failure::Database(_)) => {
+                    let group = work.lane().take(waiting).into_iter();
+                    run_alone(&work, group, &failure).await;
+                }
+                Err(failure) => fail(&failure, work.lane().take(waiting)),
+            }
         }
     }
 }
@@ -276,6 +287,8 @@ async fn run_alone<W: Work>(
         let output = AssertUnwindSafe(alone).catch_unwind().await;
         let output = output.unwrap_or(Err(Failure::Interrupted));
         let of_all = match &output {
+            // The answer of its own commit was lost: the others have not begun.
+            Err(Failure::Unconfirmed(_)) => None,
             Err(failure) if !failure.is_of_one() => Some(failure.share()),
             _ => None,
         };

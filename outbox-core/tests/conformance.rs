@@ -17,6 +17,11 @@ mod consumers {
     outbox_core::conformance_consumers!(MemoryStand<i64, false, true>);
 }
 
+mod storm {
+    use super::*;
+    outbox_core::conformance_storm!(MemoryStand);
+}
+
 mod ids {
     use super::*;
 

@@ -6,9 +6,12 @@
 )]
 
 use std::future::pending;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::join;
 use outbox_core::conformance::{
     Memory, MemoryAcquired, MemoryConnection, MemoryError, MemoryPool, MemoryStand, Row, Service,
     Settle, Sink, Stand, StandRecord, on, publish,
@@ -16,8 +19,12 @@ use outbox_core::conformance::{
 use outbox_core::{Backend, Mark, Outbox, OutboxSpec, Publish, Record, Statements, Stored};
 use ruststream::{HeaderMap, OutgoingMessage};
 use tokio::runtime::{Builder, Runtime};
+use tokio::select;
 use tokio::sync::Semaphore;
+use tokio::task::yield_now;
 use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(10);
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -87,6 +94,10 @@ impl Stand for SlowStand {
         self.0.refuse_commits(refuse).await;
     }
 
+    async fn refuse(&self, payload: &[u8]) {
+        self.0.refuse(payload).await;
+    }
+
     async fn lock(&self) -> MemoryAcquired {
         self.0.lock().await
     }
@@ -117,42 +128,42 @@ async fn the_first_message_of_two_handlers_reaches_the_slower_one() {
     .await;
 }
 
-/// A record whose insert hangs in its transaction.
-struct Hanging;
+/// A record whose insert hangs in its transaction, of the test of this number.
+struct Hanging<const TEST: usize>;
 
-static HANGS: Semaphore = Semaphore::const_new(0);
+static HANGS: [Semaphore; 2] = [Semaphore::const_new(0), Semaphore::const_new(0)];
 
-impl Record for Hanging {
+impl<const TEST: usize> Record for Hanging<TEST> {
     type Id = i64;
     const SPEC: OutboxSpec = StandRecord::<i64>::SPEC;
 }
 
-impl Publish<Memory> for Hanging {
+impl<const TEST: usize> Publish<Memory> for Hanging<TEST> {
     async fn publish(
         conn: &mut MemoryConnection,
         msg: &OutgoingMessage<'_>,
     ) -> Result<i64, MemoryError> {
         <Memory as Statements<Self>>::insert(conn, msg).await?;
-        HANGS.add_permits(1);
+        HANGS[TEST].add_permits(1);
         pending().await
     }
 }
 
-impl Mark<Memory> for Hanging {}
+impl<const TEST: usize> Mark<Memory> for Hanging<TEST> {}
 
 #[test]
 fn a_runtime_that_ends_during_a_publish_gives_back_no_open_transaction() {
     let pool = MemoryPool::new(1);
     let main = runtime();
     main.block_on(on(async {
-        let outbox = Outbox::<Memory>::new(pool.clone()).register::<Hanging>("payments");
+        let outbox = Outbox::<Memory>::new(pool.clone()).register::<Hanging<0>>("payments");
         let tracked = outbox.lock_wait(Duration::MAX).wrap(Sink::accepting());
         tokio::spawn(async move {
             publish(&tracked, "payments", b"1", HeaderMap::new())
                 .await
                 .unwrap();
         });
-        HANGS.acquire().await.unwrap().forget();
+        HANGS[0].acquire().await.unwrap().forget();
     }));
     drop(main);
     runtime().block_on(async {
@@ -160,8 +171,68 @@ fn a_runtime_that_ends_during_a_publish_gives_back_no_open_transaction() {
             let mut conn = Memory::acquire(&pool).await.unwrap();
             Memory::begin(&mut conn, Duration::MAX).await.unwrap();
         };
-        timeout(Duration::from_secs(10), begun).await.unwrap();
+        timeout(PATIENCE, begun).await.unwrap();
     });
+}
+
+#[test]
+fn publishes_that_meet_end_with_the_main_runtime() {
+    let mut main = Builder::new_multi_thread();
+    let mut main = Some(main.worker_threads(1).enable_all().build().unwrap());
+    let outbox = main.as_ref().unwrap().block_on(async {
+        Outbox::<Memory>::new(MemoryPool::new(2)).register::<Hanging<1>>("payments")
+    });
+    let tracked = outbox.lock_wait(Duration::MAX).wrap(Sink::accepting());
+    let next = || publish(&tracked, "payments", b"1", HeaderMap::new());
+    runtime().block_on(on(async {
+        let mut first = pin!(next());
+        select! {
+            _ = &mut first => unreachable!("it hangs"),
+            hangs = HANGS[1].acquire() => hangs.unwrap().forget(),
+        }
+        // It runs here, and those that meet it run on a runtime that ends.
+        let mut second = pin!(next());
+        assert!((&mut second).now_or_never().is_none());
+        main.take().unwrap().shutdown_background();
+        for met in [
+            timeout(PATIENCE, second).await.unwrap(),
+            timeout(PATIENCE, next()).await.unwrap(),
+        ] {
+            let error = met.unwrap_err();
+            assert!(error.contains("was not saved"), "{error}");
+        }
+    }));
+}
+
+#[tokio::test]
+async fn publishes_that_meet_outlive_the_connections_that_their_begin_met() {
+    on(async {
+        let pool = MemoryPool::new(2);
+        let outbox = Outbox::<Memory>::new(pool.clone()).register::<StandRecord>("payments");
+        let tracked = outbox.wrap(Sink::accepting());
+        let next = || publish(&tracked, "payments", b"1", HeaderMap::new());
+        let mut open = Vec::new();
+        for _ in 0..2 {
+            let mut connection = Memory::acquire(&pool).await.unwrap();
+            connection.begin_by_hand().unwrap();
+            open.push(connection);
+        }
+        let mut first = Box::pin(next());
+        assert!((&mut first).now_or_never().is_none());
+        let mut met = Box::pin(join(next(), next()));
+        assert!((&mut met).now_or_never().is_none());
+        // Once their begin waits for a connection, it is the next to get one: first the one, then the
+        // other of those that come with somebody's transaction.
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        drop(first);
+        drop(open);
+        let (second, third) = met.await;
+        second.unwrap();
+        third.unwrap();
+    })
+    .await;
 }
 
 #[test]
@@ -184,10 +255,10 @@ fn a_publish_that_gave_up_waiting_leaves_nobody_in_the_pools_queue() {
         }
         let gone = async {
             while main.metrics().num_alive_tasks() > 0 {
-                tokio::task::yield_now().await;
+                yield_now().await;
             }
         };
-        timeout(Duration::from_secs(10), gone).await.unwrap();
+        timeout(PATIENCE, gone).await.unwrap();
     }));
     drop(held);
 }

@@ -25,6 +25,11 @@ macro_rules! passes {
             outbox_core::conformance_consumers!(PostgresStand<$driver, i64, false, true>);
         }
 
+        mod storm {
+            use super::*;
+            outbox_core::conformance_storm!(PostgresStand<$driver>);
+        }
+
         mod uuid {
             use super::*;
             outbox_core::conformance_ids!(PostgresStand<$driver, ::uuid::Uuid>);

@@ -21,6 +21,11 @@ macro_rules! passes {
             outbox_core::conformance_consumers!(SqliteStand<$driver, i64, false, true>);
         }
 
+        mod storm {
+            use super::*;
+            outbox_core::conformance_storm!(SqliteStand<$driver>);
+        }
+
         mod uuid {
             use super::*;
             outbox_core::conformance_ids!(SqliteStand<$driver, ::uuid::Uuid>);

@@ -12,6 +12,7 @@ use super::custom::Deciding;
 use super::fan::{BATCH, Fan, ack, json, pack};
 use super::logs::Logs;
 use super::message::{Settle, headers, id_header};
+use super::shares_transactions;
 use super::stand::{Stand, assert_closed, deletes};
 use crate::registry::{Names, Node};
 use crate::{Backend, OUTBOX_ID_HEADER, Outbox, OutboxHeaders, Statements};
@@ -22,7 +23,9 @@ const SOON: Duration = Duration::from_millis(10);
 type Registry<S> = Outbox<<S as Stand>::Backend, Node<<S as Stand>::Record>>;
 
 fn payments<S: Stand>() -> Registry<S> {
-    Outbox::deferred().register::<S::Record>("payments")
+    Outbox::deferred()
+        .group_commit(shares_transactions())
+        .register::<S::Record>("payments")
 }
 
 async fn payments_on<S: Stand>(stand: &S) -> Registry<S> {

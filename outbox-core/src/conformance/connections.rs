@@ -81,7 +81,7 @@ pub async fn a_publish_cancelled_anywhere_leaves_the_pool_clean<S: Stand>() {
 }
 
 /// Drops a future after it was polled `polls` times. Whether it came to its end.
-async fn poll_times<T>(future: impl Future<Output = T>, polls: usize) -> bool {
+pub(super) async fn poll_times<T>(future: impl Future<Output = T>, polls: usize) -> bool {
     let mut future = pin!(future);
     let mut polled = 0;
     poll_fn(|cx| {

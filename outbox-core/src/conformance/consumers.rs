@@ -10,6 +10,7 @@ use tracing::Level;
 use super::coverage::until_logged;
 use super::fan::{Fan, ack, audit, mail, pack, ship};
 use super::logs::Logs;
+use super::shares_transactions;
 use super::sink::Sink;
 use super::stand::{Stand, assert_closed};
 use crate::Outbox;
@@ -25,7 +26,7 @@ async fn payments<S: Stand>(
     consumers: impl FnOnce(Registry<S>) -> Registry<S>,
 ) -> Registry<S> {
     let outbox = Outbox::deferred().register::<S::Record>("payments");
-    let outbox = consumers(outbox);
+    let outbox = consumers(outbox.group_commit(shares_transactions()));
     outbox.set_pool(stand.pool(4).await).unwrap();
     outbox
 }

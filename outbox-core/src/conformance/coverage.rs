@@ -11,6 +11,7 @@ use super::fan::{Fan, ack, json};
 use super::logs::Logs;
 use super::message::publish;
 use super::service::{Service, registry_on};
+use super::shares_transactions;
 use super::sink::Sink;
 use super::stand::{Stand, assert_closed};
 use crate::Outbox;
@@ -75,6 +76,7 @@ pub async fn what_a_broker_dropped_while_others_arrived_is_sent_once_more<S: Sta
     }
     let outbox = Outbox::<S::Backend>::deferred().register::<S::Record>("payments");
     let outbox = outbox.republish_patience(Duration::from_millis(200));
+    let outbox = outbox.group_commit(shares_transactions());
     outbox.set_pool(stand.pool(4).await).unwrap();
     let logs = Logs::capture();
     let mut fan = Fan::start::<S::Record>(outbox, &[("ship", "payments")], ack).await;

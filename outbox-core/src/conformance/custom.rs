@@ -28,17 +28,17 @@ pub struct Fetching<R>(PhantomData<R>);
 #[derive(Debug)]
 pub struct Deciding<R>(PhantomData<R>);
 
+/// The table of `R`, whose records the service inserts itself; for the payload `panic` it panics.
+#[derive(Debug)]
+pub struct Own<R>(PhantomData<R>);
+
 /// The table of `R`, whose records are never found by a fetch.
 #[derive(Debug)]
 pub struct Hiding<R>(PhantomData<R>);
 
 macro_rules! record {
     ($record:ident) => {
-        impl<R: Record> Record for $record<R> {
-            type Id = R::Id;
-
-            const SPEC: OutboxSpec = R::SPEC;
-        }
+        record!(rows of $record);
 
         impl<B: Statements<Self>, R: Record> Publish<B> for $record<R> {
             fn publish(
@@ -49,7 +49,15 @@ macro_rules! record {
             }
         }
     };
+    (rows of $record:ident) => {
+        impl<R: Record> Record for $record<R> {
+            type Id = R::Id;
+
+            const SPEC: OutboxSpec = R::SPEC;
+        }
+    };
 }
+record!(rows of Own);
 record!(Fetching);
 record!(Deciding);
 record!(Hiding);
@@ -58,6 +66,21 @@ record!(Hiding);
 fn ran(step: &str, id: impl std::fmt::Display) {
     tracing::info!(target: TARGET, "the service's {step} of {id}");
 }
+
+impl<B: Statements<Self>, R: Record> Publish<B> for Own<R> {
+    async fn publish(
+        conn: &mut B::Connection,
+        msg: &OutgoingMessage<'_>,
+    ) -> Result<R::Id, B::Error> {
+        let text = String::from_utf8_lossy(msg.payload());
+        let id = B::insert(conn, msg).await?;
+        ran("insert", &text);
+        assert!(text != "panic", "an insert that panics");
+        Ok(id)
+    }
+}
+
+impl<B: Statements<Self>, R: Record> Mark<B> for Own<R> {}
 
 impl<B: Statements<Self>, R: Record> Mark<B> for Fetching<R> {
     async fn fetch(conn: &mut B::Connection, id: &R::Id) -> Result<Option<Stored>, B::Error> {
@@ -138,6 +161,10 @@ where
 
     async fn refuse_commits(&self, refuse: bool) {
         self.0.refuse_commits(refuse).await;
+    }
+
+    async fn refuse(&self, payload: &[u8]) {
+        self.0.refuse(payload).await;
     }
 
     async fn lock(&self) -> S::Lock {

@@ -12,6 +12,7 @@ use super::coverage::until_logged;
 use super::fan::{Fan, ack, json};
 use super::logs::Logs;
 use super::message::{headers, publish};
+use super::shares_transactions;
 use super::sink::Sink;
 use super::stand::{Stand, assert_closed};
 use crate::registry::{Names, Node};
@@ -26,6 +27,7 @@ type Registry<S> =
 /// The names `payments.card` and `payments.sepa`, which `payments.*` delivers.
 fn payments<S: Stand>() -> Registry<S> {
     Outbox::deferred()
+        .group_commit(shares_transactions())
         .register::<S::Record>("payments.card")
         .register::<S::Record>("payments.sepa")
         .deliver::<S::Record>("payments.*")

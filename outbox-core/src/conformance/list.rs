@@ -22,6 +22,23 @@ macro_rules! conformance {
             connections::somebodys_open_transaction_does_not_swallow_the_record,
             connections::a_publish_cancelled_anywhere_leaves_the_pool_clean,
             connections::a_handler_that_computes_on_its_own_thread_holds_no_connection,
+            groups::publishes_that_meet_are_recorded_in_order,
+            groups::publishes_that_share_nothing_are_recorded_in_order,
+            groups::publishes_that_meet_are_committed_together,
+            groups::a_refused_row_fails_its_publish_alone,
+            groups::a_refused_commit_fails_the_publishes_that_meet,
+            groups::a_publish_that_is_dropped_in_the_queue_is_not_recorded,
+            groups::a_dropped_publish_takes_nobody_with_it,
+            groups::a_held_write_lock_fails_all_that_wait,
+            groups::an_exhausted_pool_fails_all_that_wait,
+            groups::publishes_of_other_runtimes_meet,
+            groups::a_panic_of_an_insert_fails_its_publish_alone,
+            groups::the_services_own_insert_takes_part_where_the_driver_gains,
+            groups::publishes_share_nothing_with_group_commit_off,
+            encounters::records_that_are_read_together_are_told_apart,
+            encounters::records_that_cannot_be_read_together_come_back,
+            encounters::a_mark_without_an_open_record_is_named_alone,
+            encounters::marks_that_meet_a_held_lock_give_up_together,
             deliver::a_delivery_of_another_name_runs_whatever_its_header_says,
             deliver::messages_without_an_id_run_and_are_warned_of_once,
             deliver::an_id_that_cannot_be_read_runs_untracked,
@@ -157,12 +174,24 @@ macro_rules! conformance_consumers {
         $crate::conformance! { on $stand;
             consumers::a_record_closes_with_the_last_of_its_consumers,
             consumers::consumers_that_mark_at_once_lose_no_mark,
+            encounters::consumers_whose_marks_meet_lose_none,
             consumers::a_removed_consumer_keeps_no_record_open,
             consumers::a_consumer_that_is_declared_later_gets_what_is_under_way,
             consumers::an_undeclared_handler_marks_nothing,
             consumers::a_batch_handler_is_a_consumer,
             consumers::a_consumer_that_is_not_mounted_is_named_at_the_start,
             consumers::mistakes_in_the_consumers_are_refused,
+        }
+    };
+}
+
+/// Writes the test of a storm of publishes for a [`Stand`](crate::conformance::Stand) with integer ids.
+/// It is for one stand of each driver: it takes some seconds.
+#[macro_export]
+macro_rules! conformance_storm {
+    ($stand:ty) => {
+        $crate::conformance! { on $stand;
+            storm::each_publish_of_a_storm_has_the_record_that_it_was_told_of,
         }
     };
 }

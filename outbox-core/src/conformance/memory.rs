@@ -70,6 +70,9 @@ pub enum MemoryError {
     /// A value does not fit its column's type.
     #[error("the column `{0}` cannot be read")]
     Column(&'static str),
+    /// The row was refused.
+    #[error("the row was refused")]
+    RowRefused,
     /// The commit was refused.
     #[error("the commit was refused")]
     CommitRefused,
@@ -103,6 +106,7 @@ pub(super) struct Table {
     pub(super) last: u64,
     pub(super) hidden: bool,
     pub(super) refuse_commits: bool,
+    pub(super) refused: Option<Vec<u8>>,
 }
 
 /// A row of the table.

@@ -28,6 +28,8 @@ pub mod coverage;
 pub mod custom;
 pub mod deliver;
 pub mod deliveries;
+pub mod encounters;
+pub mod groups;
 pub mod ids;
 pub mod outage;
 pub mod pace;
@@ -39,6 +41,7 @@ pub mod settle;
 pub mod setup;
 pub mod shop;
 pub mod start;
+pub mod storm;
 pub mod switch;
 pub mod transaction;
 pub mod unsent;
@@ -73,6 +76,12 @@ pub async fn off(case: impl Future<Output = ()>) {
     } else {
         case.await;
     }
+}
+
+/// Whether the suite runs with group commit: unless the environment says `OUTBOX_GROUP_COMMIT=off`.
+#[must_use]
+pub fn shares_transactions() -> bool {
+    std::env::var_os("OUTBOX_GROUP_COMMIT").is_none_or(|value| value != "off")
 }
 
 /// Says loudly that a test did not run, or fails where skips are denied.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::ready;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
 use super::message::{Delivery, Settle, headers, publish};
+use super::shares_transactions;
 use super::stand::Stand;
 use super::transaction::Holding;
 use super::unsent::OneLine;
@@ -65,6 +66,7 @@ pub struct Builder<S: Stand> {
     outside: Holding<S>,
     inside: Holding<S>,
     attempts: Option<(NonZeroU32, Option<&'static str>)>,
+    workers: NonZeroUsize,
     shutdown_timeout: Option<Duration>,
 }
 
@@ -100,6 +102,7 @@ impl<S: Stand> fmt::Debug for Service<S> {
 #[must_use]
 pub fn registry<S: Stand>() -> Registry<S> {
     Outbox::deferred()
+        .group_commit(shares_transactions())
         .register::<S::Record>("payments")
         .register::<S::Record>("refunds")
 }
@@ -133,6 +136,7 @@ impl<S: Stand> Service<S> {
             outside: Holding(None),
             inside: Holding(None),
             attempts: None,
+            workers: NonZeroUsize::MIN,
             shutdown_timeout: None,
         }
     }
@@ -326,6 +330,13 @@ impl<S: Stand> Builder<S> {
         self
     }
 
+    /// How many messages of a name are handled at once. One unless set.
+    #[must_use]
+    pub fn workers(mut self, workers: NonZeroUsize) -> Self {
+        self.workers = workers;
+        self
+    }
+
     /// How long a stop waits for a handler.
     #[must_use]
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
@@ -381,6 +392,7 @@ impl<S: Stand> Builder<S> {
             .with_broker(self.broker, |b| {
                 for name in NAMES.into_iter().filter(|_| self.mounted) {
                     let handler = handle.name(name).on_failure(policies);
+                    let handler = handler.workers(self.workers);
                     match self.attempts.filter(|_| name == "payments") {
                         None => b.include(handler).out(DefaultSlot, Publish).build(),
                         Some((most, None)) => {

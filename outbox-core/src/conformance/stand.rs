@@ -44,6 +44,9 @@ pub trait Stand: Sized + Send + Sync + 'static {
     /// Makes every commit after an insert fail, or lets it pass again.
     fn refuse_commits(&self, refuse: bool) -> impl Future<Output = ()> + Send;
 
+    /// Makes the insert of every record with this payload fail.
+    fn refuse(&self, payload: &[u8]) -> impl Future<Output = ()> + Send;
+
     /// Takes the lock that an insert needs, in a transaction of somebody else.
     fn lock(&self) -> impl Future<Output = Self::Lock> + Send;
 
@@ -113,6 +116,8 @@ impl<B: Statements<Self>, Id, const DELETES: bool, const MARKS: bool> Publish<B>
 where
     Self: Record,
 {
+    const BATCHED: bool = true;
+
     fn publish(
         conn: &mut B::Connection,
         msg: &OutgoingMessage<'_>,
@@ -198,6 +203,10 @@ where
 
     async fn refuse_commits(&self, refuse: bool) {
         self.pool.table().refuse_commits = refuse;
+    }
+
+    async fn refuse(&self, payload: &[u8]) {
+        self.pool.table().refused = Some(payload.to_vec());
     }
 
     async fn lock(&self) -> Self::Lock {

@@ -201,6 +201,14 @@ where
         .await;
     }
 
+    async fn refuse(&self, payload: &[u8]) {
+        let payload: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.execute(&format!(
+            "ALTER TABLE outbox ADD CHECK (payload <> '\\x{payload}')"
+        ))
+        .await;
+    }
+
     async fn lock(&self) -> PgConnection {
         let mut conn = self.connect().await;
         sqlx::raw_sql("BEGIN; LOCK TABLE outbox IN SHARE ROW EXCLUSIVE MODE")

@@ -235,6 +235,15 @@ where
         .await;
     }
 
+    async fn refuse(&self, payload: &[u8]) {
+        let payload: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.execute(&format!(
+            "CREATE TRIGGER refuse_row BEFORE INSERT ON outbox WHEN NEW.payload = x'{payload}'
+                 BEGIN SELECT RAISE(ABORT, 'the row was refused'); END;"
+        ))
+        .await;
+    }
+
     async fn lock(&self) -> SqliteConnection {
         let mut conn = self.connect().await;
         sqlx::query("BEGIN IMMEDIATE")

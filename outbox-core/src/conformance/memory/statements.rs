@@ -15,6 +15,9 @@ impl<R: Record> Statements<R> for Memory {
     ) -> Result<R::Id, MemoryError> {
         let mut table = conn.database.table();
         table.visible()?;
+        if table.refused.as_deref() == Some(msg.payload()) {
+            return Err(MemoryError::RowRefused);
+        }
         let (number, id) = table.next_id::<R>()?;
         drop(table);
         let row = MemoryRow {
