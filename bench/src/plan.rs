@@ -31,9 +31,9 @@ impl Plan {
         only: None,
         rounds: 5,
         in_flight: &[1, 8, 64, 256],
-        measurement: Duration::from_millis(400),
+        measurement: Duration::from_millis(250),
         backlog: 100_000,
-        recovery: (10_000, 3),
+        recovery: (10_000, 2),
         processed: 1_000_000,
         folder: ".",
     };

@@ -8,7 +8,9 @@ use crate::{Backend, Consumer, Record, Statements};
 ///
 /// `#[outbox(table = "..", publish)]` derives it. It runs in a transaction of the outbox's own,
 /// which is committed before the message is sent: an `Err` means that the message was neither
-/// recorded nor sent. `msg` carries no id header; a record of its own is about to give it one.
+/// recorded nor sent. Other messages may share the transaction, so an insert does not end it, and it
+/// is run again where one of the others fails: what it did before is undone then. `msg` carries no id
+/// header; a record of its own is about to give it one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say how a message is recorded through `{B}`",
     label = "this record has no `Publish<{B}>`",

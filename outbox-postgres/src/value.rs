@@ -174,12 +174,12 @@ impl<R: Record> Value<'_, R> {
             (Self::Key(key), _) => key.write(out),
             (Self::Ids(ids), _) => {
                 let keys = id::keys::<R>(ty, ids)?;
-                write_array(&keys, ty.oid, out, |key, out| key.write(out));
+                write_array(&keys, ty.oid, out, Key::write);
             }
             // The batch insert says that its arrays are of `text` and `bytea`.
             (Self::Names(names), _) => {
                 write_array(names, ty.oid, out, |name, out| {
-                    out.put_slice(name.as_bytes())
+                    out.put_slice(name.as_bytes());
                 });
             }
             (Self::Payloads(payloads), _) => {
@@ -187,7 +187,7 @@ impl<R: Record> Value<'_, R> {
             }
             (Self::HeadersOfEach(texts), _) => {
                 write_array(texts, ty.oid, out, |text, out| {
-                    out.put_slice(text.as_bytes())
+                    out.put_slice(text.as_bytes());
                 });
             }
             (Self::Marks(marks), form) => {
