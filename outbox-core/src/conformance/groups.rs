@@ -24,7 +24,7 @@ use super::sink::Sink;
 use super::stand::Stand;
 use crate::{Backend, PAGE_ROWS, Statements, TARGET, TrackedPublisher, decode_headers};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A registry on a pool of `size` connections that waits longer than any case lasts.
 async fn sharing<S: Stand>(stand: &S, size: u32) -> Registry<S> {

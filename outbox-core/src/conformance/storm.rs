@@ -53,7 +53,7 @@ async fn publish_some<S: Stand>(
         let name = ["payments", "refunds"][usize::from(random.below(2) == 0)];
         let refused = random.below(400) == 0;
         let polls = match random.below(5) {
-            0 if !refused => 1 + random.below(6),
+            0 if !refused => 1 + random.below(3),
             _ => u64::MAX,
         };
         let text = format!("{task} {at}");
