@@ -133,7 +133,7 @@ pub async fn publishes_that_meet_are_committed_together<S: Stand>() {
 /// recorded once.
 pub async fn a_refused_row_fails_its_publish_alone<S: Stand>() {
     let stand = S::open().await;
-    stand.refuse(b"refused").await;
+    stand.refuse("refused").await;
     let sink = Sink::accepting();
     let tracked = sharing(&stand, 2).await.wrap(sink.clone());
     for texts in [
