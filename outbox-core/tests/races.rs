@@ -94,7 +94,7 @@ impl Stand for SlowStand {
         self.0.refuse_commits(refuse).await;
     }
 
-    async fn refuse(&self, payload: &[u8]) {
+    async fn refuse(&self, payload: &str) {
         self.0.refuse(payload).await;
     }
 

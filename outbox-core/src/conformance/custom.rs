@@ -163,7 +163,7 @@ where
         self.0.refuse_commits(refuse).await;
     }
 
-    async fn refuse(&self, payload: &[u8]) {
+    async fn refuse(&self, payload: &str) {
         self.0.refuse(payload).await;
     }
 

@@ -24,7 +24,7 @@ use super::sink::Sink;
 use super::stand::Stand;
 use crate::{Backend, PAGE_ROWS, Statements, TARGET, TrackedPublisher, decode_headers};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A registry on a pool of `size` connections that waits longer than any case lasts.
 async fn sharing<S: Stand>(stand: &S, size: u32) -> Registry<S> {
@@ -133,7 +133,7 @@ pub async fn publishes_that_meet_are_committed_together<S: Stand>() {
 /// recorded once.
 pub async fn a_refused_row_fails_its_publish_alone<S: Stand>() {
     let stand = S::open().await;
-    stand.refuse(b"refused").await;
+    stand.refuse("refused").await;
     let sink = Sink::accepting();
     let tracked = sharing(&stand, 2).await.wrap(sink.clone());
     for texts in [

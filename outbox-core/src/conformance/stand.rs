@@ -44,8 +44,8 @@ pub trait Stand: Sized + Send + Sync + 'static {
     /// Makes every commit after an insert fail, or lets it pass again.
     fn refuse_commits(&self, refuse: bool) -> impl Future<Output = ()> + Send;
 
-    /// Makes the insert of every record with this payload fail.
-    fn refuse(&self, payload: &[u8]) -> impl Future<Output = ()> + Send;
+    /// Makes the insert of every record with this payload, a word, fail.
+    fn refuse(&self, payload: &str) -> impl Future<Output = ()> + Send;
 
     /// Takes the lock that an insert needs, in a transaction of somebody else.
     fn lock(&self) -> impl Future<Output = Self::Lock> + Send;
@@ -205,8 +205,8 @@ where
         self.pool.table().refuse_commits = refuse;
     }
 
-    async fn refuse(&self, payload: &[u8]) {
-        self.pool.table().refused = Some(payload.to_vec());
+    async fn refuse(&self, payload: &str) {
+        self.pool.table().refused = Some(payload.as_bytes().to_vec());
     }
 
     async fn lock(&self) -> Self::Lock {

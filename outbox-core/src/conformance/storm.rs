@@ -53,7 +53,7 @@ async fn publish_some<S: Stand>(
         let name = ["payments", "refunds"][usize::from(random.below(2) == 0)];
         let refused = random.below(400) == 0;
         let polls = match random.below(5) {
-            0 if !refused => 1 + random.below(6),
+            0 if !refused => 1 + random.below(3),
             _ => u64::MAX,
         };
         let text = format!("{task} {at}");
@@ -81,7 +81,7 @@ async fn publish_some<S: Stand>(
 pub async fn each_publish_of_a_storm_has_the_record_that_it_was_told_of<S: Stand>() {
     println!("seed {SEED:#x}");
     let stand = Arc::new(S::open().await);
-    stand.refuse(b"refused").await;
+    stand.refuse("refused").await;
     let sink = Sink::accepting();
     let (of_pool, broker) = (Arc::clone(&stand), sink.clone());
     let storm = spawn_blocking(move || {

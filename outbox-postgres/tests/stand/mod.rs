@@ -201,10 +201,9 @@ where
         .await;
     }
 
-    async fn refuse(&self, payload: &[u8]) {
-        let payload: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
+    async fn refuse(&self, payload: &str) {
         self.execute(&format!(
-            "ALTER TABLE outbox ADD CHECK (payload <> '\\x{payload}')"
+            "ALTER TABLE outbox ADD CHECK (payload <> '{payload}')"
         ))
         .await;
     }

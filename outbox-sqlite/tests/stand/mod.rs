@@ -235,10 +235,9 @@ where
         .await;
     }
 
-    async fn refuse(&self, payload: &[u8]) {
-        let payload: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
+    async fn refuse(&self, payload: &str) {
         self.execute(&format!(
-            "CREATE TRIGGER refuse_row BEFORE INSERT ON outbox WHEN NEW.payload = x'{payload}'
+            "CREATE TRIGGER refuse_row BEFORE INSERT ON outbox WHEN NEW.payload = CAST('{payload}' AS BLOB)
                  BEGIN SELECT RAISE(ABORT, 'the row was refused'); END;"
         ))
         .await;
