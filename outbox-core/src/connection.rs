@@ -92,26 +92,47 @@ impl<B: Backend> Database<B> {
     /// `lock_wait` is over. A connection that cannot begin one, because it is dead or came with
     /// somebody's open transaction, is discarded and another one is tried.
     pub(crate) async fn begin(&self, settings: &Settings) -> Result<Transaction<B>, Failure> {
-        match self.begin_once(settings).await {
-            Err(Failure::Database(_)) => self.begin_once(settings).await,
+        self.begin_waiting(settings, settings.lock_wait).await
+    }
+
+    /// [`begin`](Self::begin) for a group. Where it is a statement that waits for a lock, and not the
+    /// begin, it gives up early: whoever needs that lock then waits for it alone.
+    pub(crate) async fn begin_group(&self, settings: &Settings) -> Result<Transaction<B>, Failure> {
+        let share = if B::ONE_WRITER { 1 } else { 8 };
+        self.begin_waiting(settings, settings.lock_wait / share)
+            .await
+    }
+
+    async fn begin_waiting(
+        &self,
+        settings: &Settings,
+        lock_wait: Duration,
+    ) -> Result<Transaction<B>, Failure> {
+        match self.begin_once(settings, lock_wait).await {
+            Err(Failure::Database(_)) => self.begin_once(settings, lock_wait).await,
             begun => begun,
         }
     }
 
-    async fn begin_once(&self, settings: &Settings) -> Result<Transaction<B>, Failure> {
-        let lock_wait = settings.lock_wait;
+    /// `lock_wait` is how long a statement waits for a lock.
+    async fn begin_once(
+        &self,
+        settings: &Settings,
+        lock_wait: Duration,
+    ) -> Result<Transaction<B>, Failure> {
         let mut connection = self.acquire(settings).await?.roll_back_when_dropped();
-        let deadline = after(lock_wait);
+        let deadline = after(settings.lock_wait);
         let Ok(turn) = self.turn(deadline).await else {
             connection.give_back();
-            return Err(Failure::WriteLockHeld(lock_wait, None));
+            return Err(Failure::WriteLockHeld(settings.lock_wait, None));
         };
         loop {
             match timeout_at(deadline, B::begin(&mut connection, lock_wait)).await {
                 Ok(Ok(())) => {
+                    let whole = lock_wait == settings.lock_wait;
                     return Ok(Transaction {
                         connection,
-                        deadline,
+                        deadline: if whole { deadline } else { after(lock_wait) },
                         lock_wait,
                         _turn: turn,
                     });
@@ -123,11 +144,14 @@ impl<B: Backend> Database<B> {
                 Ok(Err(_)) if Instant::now() + LOCK_POLL < deadline => sleep(LOCK_POLL).await,
                 Ok(Err(error)) => {
                     connection.give_back();
-                    return Err(Failure::WriteLockHeld(lock_wait, Some(error.into())));
+                    return Err(Failure::WriteLockHeld(
+                        settings.lock_wait,
+                        Some(error.into()),
+                    ));
                 }
                 Err(_) => {
                     connection.discard();
-                    return Err(Failure::WriteLockHeld(lock_wait, None));
+                    return Err(Failure::WriteLockHeld(settings.lock_wait, None));
                 }
             }
         }

@@ -75,14 +75,8 @@ impl<B: Backend, R> Scope<B, R> {
         }
     }
 
-    /// Begins the transaction of a group. Where it is a statement that waits for a lock, and not the
-    /// begin, it gives up early: whoever needs that lock then waits for it alone.
     pub(crate) async fn begin(&self) -> Result<Transaction<B>, Failure> {
-        let mut settings = self.settings;
-        if !B::ONE_WRITER {
-            settings.lock_wait /= 8;
-        }
-        self.database.begin(&settings).await
+        self.database.begin_group(&self.settings).await
     }
 }
 

@@ -158,9 +158,12 @@ where
                 "not every message of a group has a record".into(),
             ));
         }
+        // Before the commit: an id's `Display` may panic.
+        let texts = |ids: Vec<R::Id>| ids.iter().map(text::<R>).collect();
+        let inserted = inserted.map(|inserted| inserted.map(texts));
         let ids = transaction.finish(inserted).await?;
         point(Point::AfterCommit);
-        Ok(ids.iter().map(text::<R>).collect())
+        Ok(ids)
     }
 
     async fn alone(&self, message: &Recording) -> Result<IdText, Failure> {
@@ -207,9 +210,10 @@ where
     let mut transaction = database.begin(settings).await?;
     let inserted = R::publish(&mut transaction.connection, msg);
     let inserted = timeout_at(transaction.deadline, inserted).await;
+    let inserted = inserted.map(|inserted| inserted.map(|id| text::<R>(&id)));
     let id = transaction.finish(inserted).await?;
     point(Point::AfterCommit);
-    Ok(text::<R>(&id))
+    Ok(id)
 }
 
 fn text<R: crate::Record>(id: &R::Id) -> IdText {

@@ -270,8 +270,12 @@ where
                 "not all records of a group were open".into(),
             ));
         }
-        transaction.finish(marked).await?;
-        Ok(vec![true; marks.len()])
+        match transaction.finish(marked).await {
+            Ok(_) => Ok(vec![true; marks.len()]),
+            // A mark is the same twice: each of them has another try.
+            Err(Failure::Unconfirmed(error)) => Err(Failure::Database(error)),
+            Err(failure) => Err(failure),
+        }
     }
 
     async fn alone(&self, Settling { id, consumer }: &Settling) -> Result<bool, Failure> {
