@@ -17,7 +17,7 @@ use crate::connection::{Database, Transaction};
 use crate::failure::Failure;
 use crate::registry::Registered;
 use crate::settings::Settings;
-use crate::{Backend, PAGE_ROWS};
+use crate::{Backend, PAGE_BYTES, PAGE_ROWS};
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +34,13 @@ pub(crate) trait Work: Send + Sync + 'static {
     type Begun: Send;
 
     fn lane(&self) -> &Lane<Self::Operation, Self::Output>;
+
+    /// How many bytes of a message an operation carries: a group has no more of them than a page of
+    /// the start.
+    fn bytes(operation: &Self::Operation) -> u64 {
+        let _ = operation;
+        0
+    }
 
     fn begin(&self) -> impl Future<Output = Result<Self::Begun, Failure>> + Send;
 
@@ -153,6 +160,18 @@ impl<T, O> Lane<T, O> {
         self.state().waiting.len()
     }
 
+    /// How many of those that wait fit a group. The first one always does.
+    fn page(&self, bytes: fn(&T) -> u64) -> usize {
+        let mut sum = 0;
+        let state = self.state();
+        let fitting = state.waiting.iter().take(PAGE_ROWS).take_while(|waiting| {
+            let before = sum;
+            sum += bytes(&waiting.operation);
+            before == 0 || sum <= PAGE_BYTES
+        });
+        fitting.count()
+    }
+
     /// The first of those that wait, at most so many, without those whose callers are gone.
     fn take(&self, most: usize) -> Vec<Waiting<T, O>> {
         let mut state = self.state();
@@ -213,7 +232,11 @@ fn drive<W: Work>(work: Arc<W>) -> impl Future<Output = ()> + Send {
                 continue;
             }
             match work.begin().await {
-                Ok(begun) => run_group(&work, begun, work.lane().take(PAGE_ROWS)).await,
+                Ok(begun) => {
+                    let lane = work.lane();
+                    let group = lane.take(lane.page(W::bytes));
+                    run_group(&work, begun, group).await;
+                }
                 // Those that came while it tried have not waited yet. What met the others was a
                 // connection, and not each of them: they have a try each, as without a group.
                 Err(failure @ Failure::Database(_)) => {

@@ -134,6 +134,10 @@ where
         &self.0.registered.records
     }
 
+    fn bytes(Recording { payload, .. }: &Recording) -> u64 {
+        payload.len() as u64
+    }
+
     async fn begin(&self) -> Result<Transaction<B>, Failure> {
         self.0.begin().await
     }

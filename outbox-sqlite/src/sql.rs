@@ -28,6 +28,9 @@ pub(crate) const ROLLBACK: &str = "ROLLBACK";
 /// Begins a transaction where there is none: a rollback behind it succeeds in any state.
 pub(crate) const SAVEPOINT: &str = "SAVEPOINT cut_off";
 
+/// How many ids a statement for few of them has: each that is not bound costs a little.
+pub(crate) const FEW: usize = 32;
+
 /// Whether an extended result code says that another connection holds a lock which it will let go.
 /// A connection whose own open read is older than the last write is busy for ever.
 pub(crate) const fn lock_held(code: i32) -> bool {
@@ -82,13 +85,20 @@ impl<R: Record> Sql<R> {
     pub(crate) const FETCH: &'static str = const { &fetch(R::SPEC) }.as_str();
 
     /// A page of ids. Returns the id, and what [`FETCH`](Self::FETCH) does.
-    pub(crate) const FETCH_BATCH: &'static str = const { &fetch_batch(R::SPEC) }.as_str();
+    pub(crate) const FETCH_BATCH: &'static str =
+        const { &fetch_batch(R::SPEC, PAGE_ROWS) }.as_str();
+
+    /// The same, of no more than [`FEW`] ids.
+    pub(crate) const FETCH_FEW: &'static str = const { &fetch_batch(R::SPEC, FEW) }.as_str();
 
     /// `?1` the consumer's mark and `?2` all marks, where the table has them, then the id.
     pub(crate) const MARK: &'static str = const { &mark(R::SPEC) }.as_str();
 
     /// As [`MARK`](Self::MARK), then a page of ids.
-    pub(crate) const MARK_BATCH: &'static str = const { &mark_batch(R::SPEC) }.as_str();
+    pub(crate) const MARK_BATCH: &'static str = const { &mark_batch(R::SPEC, PAGE_ROWS) }.as_str();
+
+    /// The same, for no more than [`FEW`] ids.
+    pub(crate) const MARK_FEW: &'static str = const { &mark_batch(R::SPEC, FEW) }.as_str();
 
     /// `?1` name. Returns the ids, ascending.
     pub(crate) const OPEN_IDS: &'static str = const { &open_ids(R::SPEC) }.as_str();
@@ -168,12 +178,12 @@ const fn fetch(spec: OutboxSpec) -> Text {
         .push(" = ?1")
 }
 
-const fn fetch_batch(spec: OutboxSpec) -> Text {
+const fn fetch_batch(spec: OutboxSpec, ids: usize) -> Text {
     let text = Text::new()
         .push("SELECT ")
         .quoted(spec.id_column())
         .push(", ");
-    in_page(state(text, spec).push(" WHERE "), spec, 1)
+    in_page(state(text, spec).push(" WHERE "), spec, 1, ids)
 }
 
 /// What a fetch reads of a record.
@@ -195,8 +205,8 @@ const fn mark(spec: OutboxSpec) -> Text {
     and_open(text.number(first_id(spec)), spec)
 }
 
-const fn mark_batch(spec: OutboxSpec) -> Text {
-    open_alone(in_page(marking(spec), spec, first_id(spec)), spec)
+const fn mark_batch(spec: OutboxSpec, ids: usize) -> Text {
+    open_alone(in_page(marking(spec), spec, first_id(spec), ids), spec)
 }
 
 /// A mark, up to the records that it is for.
@@ -273,16 +283,16 @@ const fn from(text: Text, spec: OutboxSpec) -> Text {
 /// The open ones of a page of ids.
 const fn of_page(text: Text, spec: OutboxSpec) -> Text {
     let text = from(text.push(" FROM "), spec).push(" WHERE ");
-    open_alone(in_page(text, spec, 1), spec)
+    open_alone(in_page(text, spec, 1, PAGE_ROWS), spec)
 }
 
 /// A page of ids, a parameter each, from the number `first` on. Those that are not bound are `NULL`,
 /// which no id equals. A range of ids would also read what was written since, where ids are not
 /// ascending.
-const fn in_page(text: Text, spec: OutboxSpec, first: usize) -> Text {
+const fn in_page(text: Text, spec: OutboxSpec, first: usize, ids: usize) -> Text {
     let mut text = text.quoted(spec.id_column()).push(" IN (?").number(first);
     let mut parameter = first + 1;
-    while parameter < first + PAGE_ROWS {
+    while parameter < first + ids {
         text = text.push(",?").number(parameter);
         parameter += 1;
     }
@@ -353,8 +363,10 @@ mod tests {
             S::<R>::INSERT,
             S::<R>::FETCH,
             S::<R>::FETCH_BATCH,
+            S::<R>::FETCH_FEW,
             S::<R>::MARK,
             S::<R>::MARK_BATCH,
+            S::<R>::MARK_FEW,
             S::<R>::OPEN_IDS,
             S::<R>::OPEN_SIZES,
             S::<R>::OPEN_RECORDS,

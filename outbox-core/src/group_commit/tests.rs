@@ -8,9 +8,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
-use super::{Lane, Work, run};
+use super::{Lane, Waiting, Work, run};
 use crate::failure::Failure;
+use crate::{PAGE_BYTES, PAGE_ROWS};
 
 /// How an operation ends that is run alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,4 +94,20 @@ async fn a_pool_that_is_exhausted_fails_all_that_are_left_at_once() {
         .iter()
         .all(|output| matches!(output, Err(Failure::PoolTimedOut(..))));
     assert!(timed_out && outputs[0].is_ok());
+}
+
+#[test]
+fn a_group_is_no_larger_than_a_page_unless_one_message_is() {
+    let page = |messages: &[u64]| {
+        let lane = Lane::<u64, ()>::default();
+        for operation in messages.iter().copied() {
+            let (done, _) = oneshot::channel();
+            lane.join(Waiting { operation, done });
+        }
+        lane.page(|bytes| *bytes)
+    };
+    assert_eq!(page(&[PAGE_BYTES / 2; 5]), 2);
+    assert_eq!(page(&[PAGE_BYTES * 2, 1]), 1);
+    assert_eq!(page(&[0; PAGE_ROWS + 1]), PAGE_ROWS);
+    assert_eq!(page(&[]), 0);
 }

@@ -188,9 +188,14 @@ where
         conn: &mut RusqliteConnection,
         ids: &[R::Id],
     ) -> Result<Vec<(R::Id, Stored)>> {
-        let ids = page(ids)?;
+        let (fetch, size) = if ids.len() <= sql::FEW {
+            (Sql::<R>::FETCH_FEW, sql::FEW)
+        } else {
+            (Sql::<R>::FETCH_BATCH, PAGE_ROWS)
+        };
+        let ids = page(ids, size)?;
         run(conn, move |conn| {
-            let mut fetch = conn.prepare_cached(Sql::<R>::FETCH_BATCH)?;
+            let mut fetch = conn.prepare_cached(fetch)?;
             let found = |row: &Row<'_>| Ok((row.get(0)?, stored(row, 1)?));
             fetch.query_map(params_from_iter(ids), found)?.collect()
         })
@@ -203,8 +208,13 @@ where
         consumer: Consumer,
     ) -> Result<u64> {
         let mut params = marks::<R>(consumer);
-        params.append(&mut page(ids)?);
-        Ok(write(conn, Sql::<R>::MARK_BATCH, params).await? as u64)
+        let (mark, size) = if ids.len() <= sql::FEW {
+            (Sql::<R>::MARK_FEW, sql::FEW)
+        } else {
+            (Sql::<R>::MARK_BATCH, PAGE_ROWS)
+        };
+        params.append(&mut page(ids, size)?);
+        Ok(write(conn, mark, params).await? as u64)
     }
 
     async fn open_ids(
@@ -225,7 +235,7 @@ where
             sizes.push((row.get(0)?, size.unsigned_abs()));
             Ok(())
         };
-        read(conn, Sql::<R>::OPEN_SIZES, page(ids)?, add).await
+        read(conn, Sql::<R>::OPEN_SIZES, page(ids, PAGE_ROWS)?, add).await
     }
 
     async fn open_records(
@@ -239,7 +249,7 @@ where
             });
             Ok(())
         };
-        read(conn, Sql::<R>::OPEN_RECORDS, page(ids)?, add).await
+        read(conn, Sql::<R>::OPEN_RECORDS, page(ids, PAGE_ROWS)?, add).await
     }
 
     async fn describe(conn: &mut RusqliteConnection) -> Result<Option<TableDescription>> {
@@ -401,11 +411,11 @@ impl FromSql for Bytes {
     }
 }
 
-/// The parameters of a page. Those that are over are `NULL`, which no id equals.
-fn page(ids: &[impl ToSql]) -> rusqlite::Result<Vec<Value>> {
+/// The parameters of a statement for so many ids. Those that are over are `NULL`, which no id equals.
+fn page(ids: &[impl ToSql], size: usize) -> rusqlite::Result<Vec<Value>> {
     let ids = ids.iter().map(owned);
     let mut page = ids.collect::<rusqlite::Result<Vec<_>>>()?;
-    page.resize(PAGE_ROWS, Value::Null);
+    page.resize(size, Value::Null);
     Ok(page)
 }
 

@@ -201,7 +201,11 @@ where
         ids: &[R::Id],
     ) -> sqlx::Result<Vec<(R::Id, Stored)>> {
         let mut found = Vec::with_capacity(ids.len());
-        let query = sqlx::query(Sql::<R>::FETCH_BATCH);
+        let query = sqlx::query(if ids.len() <= sql::FEW {
+            Sql::<R>::FETCH_FEW
+        } else {
+            Sql::<R>::FETCH_BATCH
+        });
         let mut rows = ids.iter().fold(query, Query::bind).fetch(conn);
         while let Some(row) = rows.try_next().await? {
             found.push((row.try_get(0)?, stored(&row, 1)?));
@@ -214,7 +218,13 @@ where
         ids: &[R::Id],
         consumer: Consumer,
     ) -> sqlx::Result<u64> {
-        let mark = marking::<R>(Sql::<R>::MARK_BATCH, consumer);
+        let few = ids.len() <= sql::FEW;
+        let mark = if few {
+            Sql::<R>::MARK_FEW
+        } else {
+            Sql::<R>::MARK_BATCH
+        };
+        let mark = marking::<R>(mark, consumer);
         let mark = ids.iter().fold(mark, Query::bind);
         Ok(mark.execute(conn).await?.rows_affected())
     }
