@@ -151,8 +151,9 @@ fn key<R: Record>(delivery: &Delivery<'_>) -> Option<String> {
     Some(id.to_string())
 }
 
-fn parsed<R: Record>(keys: &[&str]) -> Vec<R::Id> {
-    let ids = keys.iter().map(|key| key.parse().ok());
+/// Ids that were parsed before.
+pub(crate) fn parsed<'a, R: Record>(keys: impl IntoIterator<Item = &'a str>) -> Vec<R::Id> {
+    let ids = keys.into_iter().map(|key| key.parse().ok());
     ids.flatten().collect()
 }
 
@@ -170,9 +171,9 @@ impl<B: Backend, L> Outbox<B, L> {
         B: Statements<R>,
         R: Mark<B>,
     {
-        let ids = parsed::<R>(page);
+        let ids = parsed::<R>(page.iter().copied());
         let bound = self.settings.acquire_timeout;
-        let found = read!(database, &self.settings, bound, |conn| fetch::<B, R>(
+        let found = read!(database, &self.settings, bound, |conn| fetch_all::<B, R>(
             &mut conn, &ids
         ))
         .await?;
@@ -182,9 +183,9 @@ impl<B: Backend, L> Outbox<B, L> {
         if absent.is_empty() {
             return Ok(());
         }
-        let ids = parsed::<R>(&absent);
+        let ids = parsed::<R>(absent);
         let mut transaction = database.begin(&self.settings).await?;
-        let found = fetch::<B, R>(&mut transaction.connection, &ids);
+        let found = fetch_all::<B, R>(&mut transaction.connection, &ids);
         let found = timeout_at(transaction.deadline, found).await;
         records.extend(transaction.finish(found).await?);
         Ok(())
@@ -192,7 +193,10 @@ impl<B: Backend, L> Outbox<B, L> {
 }
 
 /// Reads records: in one statement, where each step is the backend's.
-async fn fetch<B, R>(conn: &mut B::Connection, ids: &[R::Id]) -> Result<Records, B::Error>
+pub(crate) async fn fetch_all<B, R>(
+    conn: &mut B::Connection,
+    ids: &[R::Id],
+) -> Result<Records, B::Error>
 where
     B: Statements<R>,
     R: Mark<B>,

@@ -49,9 +49,11 @@ impl<B: Backend> Database<B> {
         }
     }
 
-    /// The runtime that drives the pool, where the pool was given on one.
-    pub(crate) fn main(&self) -> Option<&Handle> {
-        self.main.as_ref()
+    /// The runtime that runs groups of operations, if this one `shares` a transaction: the runtime that
+    /// drives the pool, where the pool was given on one.
+    pub(crate) fn groups(&self, settings: &Settings, shares: bool) -> Option<&Handle> {
+        let main = self.main.as_ref();
+        main.filter(|_| shares && settings.group_commit)
     }
 
     /// Takes a connection, for a statement of its own.

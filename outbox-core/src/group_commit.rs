@@ -89,16 +89,17 @@ impl<B: Backend, R> Scope<B, R> {
 
 /// Runs an operation: as `alone`, on its caller, where none of its kind is under way; otherwise what
 /// `queued` makes of it, in the next group. It is committed when this returns `Ok`. Dropped, an
-/// operation that was queued and has not begun is not run.
+/// operation that was queued and has not begun is not run. Without a runtime for groups, it runs alone.
 pub(crate) async fn run<W: Work>(
     lane: &Lane<W::Operation, W::Output>,
-    main: &Handle,
+    main: Option<&Handle>,
     alone: impl Future<Output = Result<W::Output, Failure>> + Send,
     queued: impl FnOnce() -> (W, W::Operation) + Send,
 ) -> Result<W::Output, Failure> {
-    if let Some(_alone) = lane.enter() {
-        return alone.await;
-    }
+    let main = match main.map(|main| (main, lane.enter())) {
+        Some((main, None)) => main,
+        _alone => return alone.await,
+    };
     let (work, operation) = queued();
     let (done, output) = oneshot::channel();
     if lane.join(Waiting { operation, done }) {

@@ -88,18 +88,12 @@ impl<B: Backend> Visit<B> for Record<'_, B> {
         } = self;
         let alone = record::<B, R>(database, settings, msg);
         let shares = <R as Publish<B>>::BATCHED || B::SHARES_OWN_PUBLISH;
-        match database.main() {
-            Some(main) if shares && settings.group_commit => {
-                let queued = || {
-                    (
-                        Records::<B, R>(Scope::new(registered, database, settings)),
-                        Recording::of(msg),
-                    )
-                };
-                run(&registered.records, main, alone, queued).await
-            }
-            _ => alone.await,
-        }
+        let queued = || {
+            let scope = Scope::new(registered, database, settings);
+            (Records::<B, R>(scope), Recording::of(msg))
+        };
+        let lane = &registered.records;
+        run(lane, database.groups(settings, shares), alone, queued).await
     }
 }
 

@@ -184,18 +184,15 @@ impl<B: Backend> Visit<B> for Settle<'_, B> {
             return Ok(true);
         };
         let alone = settle::<B, R>(database, settings, &id, settled, consumer);
-        let touched = match database.main() {
-            // The backend marks what was dropped as what was acknowledged.
-            Some(main) if <R as Marks<B>>::BATCHED && settings.group_commit => {
-                let queued = || {
-                    let scope = Scope::new(registered, database, settings);
-                    let id = Str::from(text);
-                    (Settlings::<B, R>(scope), Settling { id, consumer })
-                };
-                run(&registered.marks, main, alone, queued).await?
-            }
-            _ => alone.await?,
+        // The backend marks what was dropped as what was acknowledged.
+        let shares = <R as Marks<B>>::BATCHED;
+        let queued = || {
+            let scope = Scope::new(registered, database, settings);
+            let id = Str::from(text);
+            (Settlings::<B, R>(scope), Settling { id, consumer })
         };
+        let lane = &registered.marks;
+        let touched = run(lane, database.groups(settings, shares), alone, queued).await?;
         // A table that deletes has no row left where another copy was processed first.
         Ok(touched || R::SPEC.processed_at_column().is_none())
     }

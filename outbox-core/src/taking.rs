@@ -1,11 +1,11 @@
 //! What becomes of a delivery before its handler: the record's state is read, and decides.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use ruststream::Str;
 use tokio::time::timeout_at;
 
+use crate::batch::{fetch_all, parsed};
 use crate::connection::{Database, read};
 use crate::failure::Failure;
 use crate::group_commit::{Lane, Scope, Work, run};
@@ -14,7 +14,7 @@ use crate::registry::{Registered, Visit, Walk};
 use crate::retry::Expected;
 use crate::settings::Settings;
 use crate::taken::{Delivery, Taken};
-use crate::{Backend, Consumer, Mark, Outbox, Publish, Record, Statements, Stored, TARGET};
+use crate::{Backend, Consumer, Mark, Outbox, Publish, Statements, Stored, TARGET};
 
 /// What becomes of a delivery before its handler.
 #[derive(Debug)]
@@ -228,16 +228,12 @@ impl<B: Backend> Visit<B> for Fetch<'_, B> {
             return Ok(Found::NotAnId(std::any::type_name::<R::Id>()));
         };
         let alone = fetch::<B, R>(database, settings, &id);
-        let stored = match database.main() {
-            Some(main) if <R as Mark<B>>::BATCHED && settings.group_commit => {
-                let queued = || {
-                    let scope = Scope::new(registered, database, settings);
-                    (Fetches::<B, R>(scope), text.clone())
-                };
-                run(&registered.reads, main, alone, queued).await?
-            }
-            _ => alone.await?,
+        let queued = || {
+            let scope = Scope::new(registered, database, settings);
+            (Fetches::<B, R>(scope), text.clone())
         };
+        let (shares, lane) = (<R as Mark<B>>::BATCHED, &registered.reads);
+        let stored = run(lane, database.groups(settings, shares), alone, queued).await?;
         let stored = match stored {
             None => self.look_again::<R>(&id).await?,
             stored => stored,
@@ -301,15 +297,11 @@ where
         let Scope {
             database, settings, ..
         } = &self.0;
-        let ids = parsed::<R>(ids);
+        let ids = parsed::<R>(ids.iter().map(|id| &**id));
         let found = read!(database, settings, settings.acquire_timeout, |conn| {
-            B::fetch_batch(&mut conn, &ids)
+            fetch_all::<B, R>(&mut conn, &ids)
         })
         .await?;
-        let found = found
-            .into_iter()
-            .map(|(id, stored)| (id.to_string(), stored));
-        let found: HashMap<String, Stored> = found.collect();
         let stored = ids.iter().map(|id| found.get(&id.to_string()).cloned());
         Ok(stored.collect())
     }
@@ -323,10 +315,4 @@ where
         };
         fetch::<B, R>(database, settings, &id).await
     }
-}
-
-/// Ids that were parsed before.
-pub(crate) fn parsed<R: Record>(ids: &[Str]) -> Vec<R::Id> {
-    let ids = ids.iter().map(|id| id.parse().ok());
-    ids.flatten().collect()
 }

@@ -29,7 +29,12 @@ pub(crate) const ROLLBACK: &str = "ROLLBACK";
 pub(crate) const SAVEPOINT: &str = "SAVEPOINT cut_off";
 
 /// How many ids a statement for few of them has: each that is not bound costs a little.
-pub(crate) const FEW: usize = 32;
+const FEW: usize = 32;
+
+/// How many ids the statement for so many of them has.
+pub(crate) const fn page(ids: usize) -> usize {
+    if ids <= FEW { FEW } else { PAGE_ROWS }
+}
 
 /// Whether an extended result code says that another connection holds a lock which it will let go.
 /// A connection whose own open read is older than the last write is busy for ever.
@@ -85,20 +90,19 @@ impl<R: Record> Sql<R> {
     pub(crate) const FETCH: &'static str = const { &fetch(R::SPEC) }.as_str();
 
     /// A page of ids. Returns the id, and what [`FETCH`](Self::FETCH) does.
-    pub(crate) const FETCH_BATCH: &'static str =
-        const { &fetch_batch(R::SPEC, PAGE_ROWS) }.as_str();
+    const FETCH_BATCH: &'static str = const { &fetch_batch(R::SPEC, PAGE_ROWS) }.as_str();
 
     /// The same, of no more than [`FEW`] ids.
-    pub(crate) const FETCH_FEW: &'static str = const { &fetch_batch(R::SPEC, FEW) }.as_str();
+    const FETCH_FEW: &'static str = const { &fetch_batch(R::SPEC, FEW) }.as_str();
 
     /// `?1` the consumer's mark and `?2` all marks, where the table has them, then the id.
     pub(crate) const MARK: &'static str = const { &mark(R::SPEC) }.as_str();
 
     /// As [`MARK`](Self::MARK), then a page of ids.
-    pub(crate) const MARK_BATCH: &'static str = const { &mark_batch(R::SPEC, PAGE_ROWS) }.as_str();
+    const MARK_BATCH: &'static str = const { &mark_batch(R::SPEC, PAGE_ROWS) }.as_str();
 
     /// The same, for no more than [`FEW`] ids.
-    pub(crate) const MARK_FEW: &'static str = const { &mark_batch(R::SPEC, FEW) }.as_str();
+    const MARK_FEW: &'static str = const { &mark_batch(R::SPEC, FEW) }.as_str();
 
     /// `?1` name. Returns the ids, ascending.
     pub(crate) const OPEN_IDS: &'static str = const { &open_ids(R::SPEC) }.as_str();
@@ -108,6 +112,24 @@ impl<R: Record> Sql<R> {
 
     /// A page of ids. Returns the id, the payload, and the headers where the table has them.
     pub(crate) const OPEN_RECORDS: &'static str = const { &open_records(R::SPEC) }.as_str();
+
+    /// Reads so many records by a page of ids. Returns the id, and what [`FETCH`](Self::FETCH) does.
+    pub(crate) const fn fetch_batch(ids: usize) -> &'static str {
+        if page(ids) == FEW {
+            Self::FETCH_FEW
+        } else {
+            Self::FETCH_BATCH
+        }
+    }
+
+    /// As [`MARK`](Self::MARK), for so many records, then a page of ids.
+    pub(crate) const fn mark_batch(ids: usize) -> &'static str {
+        if page(ids) == FEW {
+            Self::MARK_FEW
+        } else {
+            Self::MARK_BATCH
+        }
+    }
 }
 
 const fn columns(spec: OutboxSpec) -> Text {

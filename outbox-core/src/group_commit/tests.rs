@@ -60,7 +60,9 @@ impl Work for Failing {
 async fn outputs(operations: &[Ends]) -> (Vec<Result<(), Failure>>, Vec<Ends>) {
     let work = Failing::default();
     let main = Handle::current();
-    let under_way = run::<Failing>(&work.lane, &main, pending(), || unreachable!("it is alone"));
+    let under_way = run::<Failing>(&work.lane, Some(&main), pending(), || {
+        unreachable!("it is alone")
+    });
     let mut under_way = pin!(under_way);
     assert!((&mut under_way).now_or_never().is_none());
     let operations = operations.iter().map(|&ends| {
@@ -68,7 +70,7 @@ async fn outputs(operations: &[Ends]) -> (Vec<Result<(), Failure>>, Vec<Ends>) {
             let work = work.clone();
             move || (work, ends)
         };
-        run::<Failing>(&work.lane, &main, pending(), queued)
+        run::<Failing>(&work.lane, Some(&main), pending(), queued)
     });
     let outputs = join_all(operations).await;
     let ran = work.ran.lock().unwrap().clone();

@@ -188,12 +188,8 @@ where
         conn: &mut RusqliteConnection,
         ids: &[R::Id],
     ) -> Result<Vec<(R::Id, Stored)>> {
-        let (fetch, size) = if ids.len() <= sql::FEW {
-            (Sql::<R>::FETCH_FEW, sql::FEW)
-        } else {
-            (Sql::<R>::FETCH_BATCH, PAGE_ROWS)
-        };
-        let ids = page(ids, size)?;
+        let fetch = Sql::<R>::fetch_batch(ids.len());
+        let ids = page(ids, sql::page(ids.len()))?;
         run(conn, move |conn| {
             let mut fetch = conn.prepare_cached(fetch)?;
             let found = |row: &Row<'_>| Ok((row.get(0)?, stored(row, 1)?));
@@ -208,13 +204,8 @@ where
         consumer: Consumer,
     ) -> Result<u64> {
         let mut params = marks::<R>(consumer);
-        let (mark, size) = if ids.len() <= sql::FEW {
-            (Sql::<R>::MARK_FEW, sql::FEW)
-        } else {
-            (Sql::<R>::MARK_BATCH, PAGE_ROWS)
-        };
-        params.append(&mut page(ids, size)?);
-        Ok(write(conn, mark, params).await? as u64)
+        params.append(&mut page(ids, sql::page(ids.len()))?);
+        Ok(write(conn, Sql::<R>::mark_batch(ids.len()), params).await? as u64)
     }
 
     async fn open_ids(

@@ -201,11 +201,7 @@ where
         ids: &[R::Id],
     ) -> sqlx::Result<Vec<(R::Id, Stored)>> {
         let mut found = Vec::with_capacity(ids.len());
-        let query = sqlx::query(if ids.len() <= sql::FEW {
-            Sql::<R>::FETCH_FEW
-        } else {
-            Sql::<R>::FETCH_BATCH
-        });
+        let query = sqlx::query(Sql::<R>::fetch_batch(ids.len()));
         let mut rows = ids.iter().fold(query, Query::bind).fetch(conn);
         while let Some(row) = rows.try_next().await? {
             found.push((row.try_get(0)?, stored(&row, 1)?));
@@ -218,13 +214,7 @@ where
         ids: &[R::Id],
         consumer: Consumer,
     ) -> sqlx::Result<u64> {
-        let few = ids.len() <= sql::FEW;
-        let mark = if few {
-            Sql::<R>::MARK_FEW
-        } else {
-            Sql::<R>::MARK_BATCH
-        };
-        let mark = marking::<R>(mark, consumer);
+        let mark = marking::<R>(Sql::<R>::mark_batch(ids.len()), consumer);
         let mark = ids.iter().fold(mark, Query::bind);
         Ok(mark.execute(conn).await?.rows_affected())
     }
